@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,8 @@ from agentaccel.facts import client_platform
 from agentaccel.former import warn_former
 from agentaccel.hooks import Hook, HookList, Listener, listener_of
 from agentaccel.policy import ENV_PLATFORM, Policy, from_environment, log_as_asked, policy_of
+from agentaccel.selfhost.asking import asker_of, checked_dialect, places_of
+from agentaccel.selfhost.attach import Backend
 from agentaccel.store.recorder import Recorder
 from agentaccel.tools.catalog import Declared, declared_spec
 from agentaccel.tools.speculator import speculation
@@ -146,6 +149,35 @@ class Accel:
         if self.policy.mode == "off":
             return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
         return self._engine.begin(request, endpoint)
+
+    def backend(
+        self,
+        url: str | Sequence[str],
+        *,
+        metrics: str | Sequence[str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        verify: bool | ssl.SSLContext = True,
+        dialect: str | None = None,
+        timeout: float = 2.0,
+    ) -> Backend:
+        """A server of a model that you run, or several replicas of it, attached by base URL: "http://127.0.0.1:8000/v1".
+
+        It is asked in the background what it is; wrapped clients that call it know from then on. `metrics` is where its
+        counters are, one URL for each server, where that is not behind its own port. `headers` go to these hosts alone,
+        such as {"authorization": "Bearer …"}; `verify` is what httpx takes. `dialect` names who answers, where a router
+        hides it: "vllm", "sglang", "llamacpp", "dynamo", "smg", "trtllm", "transformers". `timeout` is in seconds, for
+        each answer. Raises `ConfigError` for what is no http URL, and `MissingExtraError` without the extra `selfhost`.
+        """
+        places = places_of(url, metrics)
+        return Backend(
+            places,
+            asker_of(places, headers, verify, timeout),
+            self._background,
+            self._engine.servers,
+            key=self._recorder.shared_key,
+            dialect=checked_dialect(dialect),
+            off=self.policy.mode == "off",
+        )
 
     # --- touch point 2: the tool call ---------------------------------------------------------------------------------
 

@@ -207,6 +207,8 @@ class Turn:
     """The form of the request, and so of the reply."""
     ttl: str = ""
     """The lifetime of what the provider writes, where the reply does not say; empty where that is not known."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers to be added to the request."""
     hides_usage: bool = False
     """Whether the reply holds a chunk of usage that its reader did not ask for and must not see."""
     resend: Resend | None = None

@@ -280,6 +280,8 @@ class CachePlan:
     platform takes on a block only."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Other cache fields to add at the top level of the request; an object is joined with the sender's own."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers to add to the request: they name its session where a server of your own routes by that."""
     reasons: tuple[str, ...] = ()
     """Why these, and why not more; one sentence each."""
     consents: tuple[str, ...] = ()
@@ -298,7 +300,8 @@ class CachePlan:
 
     @property
     def empty(self) -> bool:
-        return not self.markers and not self.options and not self.without and self.arranged is None
+        changes = self.markers or self.options or self.without or self.headers
+        return not changes and self.arranged is None
 
     def beside(self, written: tuple[Marker, ...]) -> tuple[Marker, ...]:
         """The markers that go out where the request was `written` with those."""

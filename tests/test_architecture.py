@@ -91,6 +91,8 @@ MAY_TOUCH_THE_WORLD = {
     "tools/running.py",
     "tools/serving.py",
     "clients/attempt.py",
+    "clients/looking.py",  # time limits, and whose loop it is
+    "selfhost/attach.py",  # on which event loop somebody waits
     "effects/places.py",  # names of files, one after the other: a folder may hold millions
     "executors/processes.py",  # starts the programs of a shell tool
     "executors/line.py",  # their pipes, and where they are

@@ -16,7 +16,7 @@ from agentaccel.clients import bodies
 from agentaccel.clients.attempt import ANNOUNCED, Outgoing, stop_announced
 from agentaccel.clients.client_copy import account_behind, derived
 from agentaccel.clients.pending import watch_results
-from agentaccel.clients.transport import is_response, server_of, with_transport
+from agentaccel.clients.transport import Target, is_response, server_of, with_transport
 from agentaccel.engine.engine import Engine
 from agentaccel.errors import ConfigError, MissingExtraError
 from agentaccel.facts import priced_region
@@ -258,7 +258,7 @@ def _is_messages(url: str) -> bool:
 def _wrap_transport(client: C, engine: Engine, platform: str) -> C:
     """For an SDK that has no middleware yet: a derived client whose HTTP transport is ours."""
 
-    def route(url: Any) -> tuple[Endpoint, str] | None:
-        return (Endpoint("anthropic", platform, server=server_of(url)), "") if _is_messages(url.path) else None
+    def route(url: Any) -> Target | None:
+        return Target(Endpoint("anthropic", platform, server=server_of(url))) if _is_messages(url.path) else None
 
     return with_transport(client, engine, route)

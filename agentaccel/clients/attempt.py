@@ -10,7 +10,7 @@ import concurrent.futures
 import contextlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from agentaccel.engine.pending import Server
 from agentaccel.engine.scope import Announced, Scope, bypassed, current
 from agentaccel.locks import when_free
 from agentaccel.records import outcome_of
+from agentaccel.selfhost.hints import REFUSALS, added, refused
 from agentaccel.turn import Answer, Failed, Finished, Resend, Responded, Started, Turn, Wait, Waited
 from agentaccel.types import CachePlan, Endpoint, Request
 
@@ -120,14 +121,18 @@ class Outgoing(NamedTuple):
     """True if it has the header of that name."""
     as_written: bool = False
     """True if it must not be changed."""
+    headers: frozenset[str] = frozenset()
+    """Names of its headers, in lower case, where they matter."""
 
     def attempt(self) -> Attempt:
         """The attempt to send it, in a thread."""
         with self._scope() as scope:
             if scope.announces or self.announced:
                 return self._announcement(scope)
-            turn = self.engine.begin(self.body, self.endpoint, model=self.model, attempt=self.retries)
-        return Attempt(self.engine, turn, self.endpoint.server)
+            turn = self.engine.begin(
+                self.body, self.endpoint, model=self.model, attempt=self.retries, headers=self.headers
+            )
+        return Attempt(self.engine, turn, self.endpoint.server, self.body)
 
     async def attempt_async(self) -> Attempt:
         """The same on an event loop: on asyncio's, the trace store is read beside it."""
@@ -136,8 +141,10 @@ class Outgoing(NamedTuple):
         with self._scope() as scope:
             if scope.announces or self.announced:
                 return self._announcement(scope)
-            turn = await self.engine.begin_async(self.body, self.endpoint, model=self.model, attempt=self.retries)
-        return Attempt(self.engine, turn, self.endpoint.server)
+            turn = await self.engine.begin_async(
+                self.body, self.endpoint, model=self.model, attempt=self.retries, headers=self.headers
+            )
+        return Attempt(self.engine, turn, self.endpoint.server, self.body)
 
     @contextlib.contextmanager
     def _scope(self) -> Iterator[Scope]:
@@ -152,11 +159,40 @@ class Outgoing(NamedTuple):
 class Attempt:
     """One HTTP attempt: its turn, and the body to be sent for it. Entered around the sending."""
 
-    def __init__(self, engine: Engine, turn: Turn, server: Server = None) -> None:
+    def __init__(self, engine: Engine, turn: Turn, server: Server = None, written: Request | None = None) -> None:
         self._engine = engine
         self._turn = turn
         self._server = server
+        self._written = turn.request if written is None else written
         self.body: Request = turn.request
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers to be added to those of the request."""
+        return self._turn.headers
+
+    def may_be_ours(self, status: int) -> bool:
+        """True if a reply of this status may refuse a field that only our request has: its body tells."""
+        if status not in REFUSALS or self._server is None or self.body is self._written:
+            return False
+        return bool(added(self.body, self._written))
+
+    def refused(self, body: bytes) -> bool:
+        """True if the body of a refusal names a field of ours: nothing was generated, this attempt is over, and another
+        one goes without the field, now and from now on."""
+        try:
+            places = refused(body, added(self.body, self._written), self._written)
+            if self._server is None or places <= self._engine.servers.refused(self._server):
+                return False
+            self._engine.servers.refuse(self._server, places)
+        except Exception:
+            if self._engine.policy.strict:
+                raise
+            log.exception("agentaccel: could not read a refusal; it goes on")
+            return False
+        log.info("agentaccel: %s:%d refuses %s; asked again without", *self._server, ", ".join(sorted(places)))
+        self._end(lambda now: Failed(at=now, status=REFUSALS[0], error="refused field"))
+        return True
 
     @property
     def hides_usage(self) -> bool:

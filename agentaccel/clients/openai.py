@@ -10,7 +10,7 @@ import functools
 import re
 from typing import Any, TypeVar, cast
 
-from agentaccel.clients.transport import server_of, with_transport
+from agentaccel.clients.transport import Target, server_of, with_transport
 from agentaccel.engine.engine import Engine
 from agentaccel.facts import Wire, host_platform, local_platform, priced_region
 from agentaccel.types import Endpoint
@@ -32,16 +32,21 @@ def wrap_client(
     """
     home = server_of(cast(Any, client).base_url)
 
-    def route(url: Any) -> tuple[Endpoint, str] | None:
+    def route(url: Any) -> Target | None:
         path = url.path.rstrip("/")
         wire: Wire | None = next((wire for end, wire in _WIRES if path.endswith(end)), None)
         if wire is None:
             return None
         server, deployment = server_of(url), _DEPLOYMENT.search(path)
-        place = named if server == home else None
-        place = place or local_platform(server, path) or _place_at(url.host, of_class)
+        said = named if server == home else None
+        said = said or local_platform(server, path) or engine.servers.place(server)
+        place = said or _place_at(url.host, of_class)
         region = priced_region(*place, url.host or "")
-        return Endpoint(*place, wire, server, region), deployment.group(1) if deployment is not None else ""
+        return Target(
+            Endpoint(*place, wire, server, region),
+            deployment.group(1) if deployment is not None else "",
+            unnamed=said is None and of_class is None and place == host_platform(""),
+        )
 
     return with_transport(client, engine, route)
 

@@ -12,12 +12,14 @@ import logging
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from agentaccel.clients import bodies
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, Outgoing, stop_announced
 from agentaccel.clients.client_copy import account_in, derived
+from agentaccel.clients.looking import Look, look_at, peek, peek_async
 from agentaccel.clients.pending import watch_later, watch_results
+from agentaccel.concurrency import in_a_loop
 from agentaccel.engine.engine import Engine
 from agentaccel.errors import ConfigError
 from agentaccel.once import Once
@@ -29,12 +31,20 @@ log = logging.getLogger("agentaccel")
 C = TypeVar("C")
 
 
-class Route(Protocol):
-    """Where a request goes, told by its URL: its endpoint, and the model where the path names it, for bodies that do
-    not; None for what is no model call.
-    """
+class Target(NamedTuple):
+    """Where a model call goes."""
 
-    def __call__(self, url: Any) -> tuple[Endpoint, str] | None: ...
+    endpoint: Endpoint
+    model: str = ""
+    """The model where the path names it, for bodies that do not."""
+    unnamed: bool = False
+    """True if neither the user nor a data file says who answers there."""
+
+
+class Route(Protocol):
+    """Where a request goes, told by its URL; None for what is no model call."""
+
+    def __call__(self, url: Any) -> Target | None: ...
 
 
 def library_of(client: Any) -> Any:
@@ -113,33 +123,35 @@ class _Transport:
         if self._closed or self._owner.is_closed:
             raise RuntimeError("Cannot send a request, as the client has been closed.")
 
-    def _target(self, request: Any) -> tuple[Endpoint, str] | None:
+    def _target(self, request: Any) -> Target | None:
         """Where `request` goes, if it may be a model call; told before its body is looked at."""
         kind = request.headers.get("content-type", "")
         if request.method != "POST" or "json" not in kind or request.headers.get("content-encoding"):
             return None
         return self._route(request.url)
 
-    def _outgoing(self, request: Any, target: tuple[Endpoint, str], content: bytes) -> Outgoing | None:
+    def _outgoing(self, request: Any, target: Target, content: bytes) -> Outgoing | None:
         """What `request` is about to send; None for one whose body is no object."""
         headers = request.headers
         body = bodies.read(content, of_sdk="x-stainless-lang" in headers)
         if body is None:
             return None
-        endpoint, model = target
         retries = str(headers.get("x-stainless-retry-count", "0"))
         return Outgoing(
             self.agentaccel_engine,
             body.request,
-            endpoint._replace(account=account_in(headers, self.agentaccel_engine.recorder.key)),
-            model="" if body.request.get("model") else model,
+            target.endpoint._replace(account=account_in(headers, self.agentaccel_engine.recorder.key)),
+            model="" if body.request.get("model") else target.model,
             retries=int(retries) if retries.isdigit() else 0,
             announced=ANNOUNCED in headers,
             as_written=not body.plain or self._is_signed(headers),
+            headers=frozenset(name.lower() for name in headers),
         )
 
     def _sent(self, request: Any, outgoing: Outgoing, attempt: Attempt) -> Any:
-        return request if attempt.body is outgoing.body else self._with_body(request, attempt)
+        if attempt.body is outgoing.body and not attempt.headers:
+            return request
+        return self._with_body(request, outgoing, attempt)
 
     def _is_signed(self, headers: Any) -> bool:
         """Whether the request was signed, or a digest made of its body, before it came here: another body is a forged
@@ -178,20 +190,30 @@ class _Transport:
     def _endpoint(self, url: Any, path: str) -> Endpoint | None:
         """Where model calls go at the same server, to `path`."""
         target = self._route(url.copy_with(path=path))
-        return target[0] if target is not None else None
+        return target.endpoint if target is not None else None
 
-    def _with_body(self, request: Any, attempt: Attempt) -> Any:
+    def _with_body(self, request: Any, outgoing: Outgoing, attempt: Attempt) -> Any:
+        """`request` with the attempt's body, and with its headers, where the sender has none of that name."""
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _LENGTHS]
         if attempt.hides_usage:
             headers = [(name, value) for name, value in headers if name.lower() != b"accept-encoding"]
             headers.append((b"accept-encoding", b"identity"))
+        more = [(name, value) for name, value in attempt.headers.items() if name not in request.headers]
+        content = request.content if attempt.body is outgoing.body else bodies.written(attempt.body)
         return self.library.Request(
-            request.method,
-            request.url,
-            headers=headers,
-            content=bodies.written(attempt.body),
-            extensions=request.extensions,
+            request.method, request.url, headers=[*headers, *more], content=content, extensions=request.extensions
         )
+
+    def _look(self, request: Any, target: Target) -> Look | None:
+        """Who answers is to be asked beside this call; None where that is known, or not ours to ask."""
+        try:
+            if target.unnamed and ANNOUNCED not in request.headers:
+                return look_at(self.agentaccel_engine, request, self.library)
+        except Exception:
+            if self.agentaccel_engine.policy.strict:
+                raise
+            log.exception("agentaccel: could not look at a server")
+        return None
 
 
 class _SyncTransport(_Transport):
@@ -202,13 +224,19 @@ class _SyncTransport(_Transport):
         if outgoing is None:
             self._stop_announced(request)
             return self._told(request, self._inner.handle_request(request))
-        attempt = outgoing.attempt()
-        sent = self._sent(request, outgoing, attempt)
-        if attempt.keeps:
-            attempt.can_resend(lambda body: self._resend(request, body))
-        with attempt:
-            attempt.wait()
-            response = self._inner.handle_request(sent)
+        if target is not None and (look := self._look(request, target)) is not None:
+            look.in_a_thread(self._inner)
+        while True:
+            attempt = outgoing.attempt()
+            sent = self._sent(request, outgoing, attempt)
+            if attempt.keeps:
+                attempt.can_resend(lambda body: self._resend(request, body))
+            with attempt:
+                attempt.wait()
+                response = self._inner.handle_request(sent)
+                if not attempt.may_be_ours(response.status_code) or not attempt.refused(peek(response)):
+                    break
+                response.close()
         return attempt.watch(response)
 
     def _resend(self, request: Any, body: Any) -> Answer:
@@ -231,13 +259,19 @@ class _AsyncTransport(_Transport):
         if outgoing is None:
             self._stop_announced(request)
             return self._told(request, await self._inner.handle_async_request(request))
-        attempt = await outgoing.attempt_async()
-        sent = self._sent(request, outgoing, attempt)
-        if attempt.keeps:
-            attempt.can_resend_async(lambda body: self._resend(request, body))
-        with attempt:
-            await attempt.wait_async()
-            response = await self._inner.handle_async_request(sent)
+        if target is not None and in_a_loop() and (look := self._look(request, target)) is not None:
+            look.on_this_loop(self._inner)
+        while True:
+            attempt = await outgoing.attempt_async()
+            sent = self._sent(request, outgoing, attempt)
+            if attempt.keeps:
+                attempt.can_resend_async(lambda body: self._resend(request, body))
+            with attempt:
+                await attempt.wait_async()
+                response = await self._inner.handle_async_request(sent)
+                if not attempt.may_be_ours(response.status_code) or not attempt.refused(await peek_async(response)):
+                    break
+                await response.aclose()
         return attempt.watch(response)
 
     async def _resend(self, request: Any, body: Any) -> Answer:

@@ -45,6 +45,8 @@ class Draft(NamedTuple):
     endpoint: Endpoint
     model: str
     """As the client names it, where that is not in the request."""
+    headers: frozenset[str] = frozenset()
+    """Names of the sender's headers, in lower case."""
     arranged: Arranged | None = None
     """How its beginning was arranged; None without consent."""
     edited: Edited | None = None

@@ -29,10 +29,11 @@ from agentaccel.engine.own_requests import OwnRequests
 from agentaccel.engine.pending import Replies
 from agentaccel.engine.routing import Routing, Traffic
 from agentaccel.engine.scope import Announced, Session, Within, current
+from agentaccel.engine.servers import Servers, hinted, unrefused
 from agentaccel.engine.settlement import Recording, settle
 from agentaccel.engine.sharing import SharedPrefixes
 from agentaccel.engine.threads import Threads
-from agentaccel.facts import Wire, cache_facts
+from agentaccel.facts import cache_facts
 from agentaccel.hooks import Began, HookList, Told
 from agentaccel.locks import Lock
 from agentaccel.once import Once
@@ -98,6 +99,8 @@ class Engine:
     """Sends requests of our own; without it none are sent."""
     traffic: Traffic = field(default_factory=Traffic)
     replies: Replies = field(default_factory=Replies)
+    servers: Servers = field(default_factory=Servers)
+    """Those that no data file lists, and what was found out of them."""
     _parts: PartMemory = field(default_factory=PartMemory)
     _once: Once = field(default_factory=Once)
     _nobody: Conversation = field(default_factory=partial(Conversation, id=""))
@@ -127,13 +130,21 @@ class Engine:
         self._chain = Chain(self.policy, self.recorder, self._prompt_of)
         self._threads = Threads(self.registry)
 
-    def begin(self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", attempt: int = 0) -> Turn:
+    def begin(
+        self,
+        request: Request,
+        endpoint: Endpoint = _CLAUDE,
+        *,
+        model: str = "",
+        attempt: int = 0,
+        headers: frozenset[str] = frozenset(),
+    ) -> Turn:
         """The turn that `request` makes; planning the same request again before it ends gives the same plan.
 
         Where that fails, the turn sends the request as it was written and records nothing.
         """
         try:
-            draft, within = self._read(request, endpoint, model), current.get().of(self.registry.owner)
+            draft, within = self._read(request, endpoint, model, headers), current.get().of(self.registry.owner)
             return self._begin(draft, within, attempt, self._find(draft, within, attempt))
         except Exception:
             if self.policy.strict:
@@ -141,11 +152,17 @@ class Engine:
             return _as_written(request, endpoint)
 
     async def begin_async(
-        self, request: Request, endpoint: Endpoint = _CLAUDE, *, model: str = "", attempt: int = 0
+        self,
+        request: Request,
+        endpoint: Endpoint = _CLAUDE,
+        *,
+        model: str = "",
+        attempt: int = 0,
+        headers: frozenset[str] = frozenset(),
     ) -> Turn:
         """The same on a running asyncio loop: the trace store is read beside it."""
         try:
-            draft, within = self._read(request, endpoint, model), current.get().of(self.registry.owner)
+            draft, within = self._read(request, endpoint, model, headers), current.get().of(self.registry.owner)
             if self._may_wait(draft) and not prices_are_loaded():
                 await beside(load_prices)
             found = await self.recorder.beside(lambda: self._find(draft, within, attempt), _unsent)
@@ -190,6 +207,7 @@ class Engine:
             wire=endpoint.wire,
             ttl=planned.lifetime,
             hides_usage="stream_options" in applied.options,
+            headers=applied.headers,
             on_send=hooks.on_send if hooks is not None else None,
             on_call=hooks.on_call if hooks is not None else None,
         )
@@ -263,14 +281,14 @@ class Engine:
 
     # --- before -------------------------------------------------------------------------------------------------------
 
-    def _read(self, request: Request, endpoint: Endpoint, model: str) -> Draft:
+    def _read(self, request: Request, endpoint: Endpoint, model: str, headers: frozenset[str] = frozenset()) -> Draft:
         provider, platform, wire = endpoint[:3]
         name = model or name_of(request.get("model", ""))
         facts = cache_facts(name, provider=provider, platform=platform, wire=wire, aliases=self.policy.aliases)
         prompt = dialect(wire).decode(
             request, facts, key=self.recorder.key, place=(provider, platform), model=model, memory=self._parts
         )
-        return _draft(request, prompt, facts, endpoint, model)
+        return _draft(request, prompt, facts, endpoint, model, headers)
 
     def _prompt_of(self, request: Request, draft: Draft) -> Prompt:
         return self._read(request, draft.endpoint, draft.model).prompt
@@ -324,16 +342,17 @@ class Engine:
             observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
             if draft.arranged is not None:
                 observed = observed._replace(moves=draft.arranged.moves)
-        chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now, endpoint.wire)
+        chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now, endpoint)
         if chosen.wire == "chat" or self.policy.cache.diagnostics:
             chosen = self._with_fields(chosen, draft, conversation)
         if facts is not None and (facts.key or facts.salt_field or facts.session_field or facts.retentions):
             chosen = self._routing.routed(chosen, draft, conversation, now, on=mode == "on", others=routed)
-        hinted = NO_HINTS
+        chosen = self._for_its_server(chosen, draft, conversation)
+        advice = NO_HINTS
         if prefix is not None and observed is not None:
-            hinted = self._chain.hinted(draft, conversation, prefix, observed, now)
-        if draft is not asked or hinted is not NO_HINTS:
-            chosen = said(chosen, draft, hinted)
+            advice = self._chain.hinted(draft, conversation, prefix, observed, now)
+        if draft is not asked or advice is not NO_HINTS:
+            chosen = said(chosen, draft, advice)
         return _planned(
             conversation=conversation,
             request=request,
@@ -351,7 +370,7 @@ class Engine:
             arranged=draft.arranged,
             edited=draft.edited,
             written=asked.prompt if prompt is not asked.prompt else None,
-            drift=hinted.drift,
+            drift=advice.drift,
             standing=standing,
             region=endpoint.region,
         )
@@ -370,12 +389,13 @@ class Engine:
         prefix: Prefixes | None,
         observed: Observed | None,
         now: float,
-        wire: Wire,
+        endpoint: Endpoint,
     ) -> Decided:
         if prefix is None or observed is None:
             what, message, reason = unplanned(prompt)
-            self._once.say(message, about=what)
-            return Decided(CachePlan(wire=wire, reasons=(reason,)))
+            if not self.servers.is_told(endpoint.server):
+                self._once.say(message, about=what)
+            return Decided(CachePlan(wire=endpoint.wire, reasons=(reason,)))
         keeps = self.own_requests is not None and self.own_requests.can_keep(conversation, request, prefix)
         state, snapshot, ttl = conversation.state, conversation.snapshot, self.policy.cache.ttl
         given, latest = (state, observed, prefix, snapshot, ttl, keeps), conversation.latest
@@ -383,6 +403,16 @@ class Engine:
             decided = decide(state, observed, prefix, snapshot, now=now, ttl=ttl, keeps=keeps)
             conversation.latest = latest = _latest(given, now, decided)
         return latest.decided
+
+    def _for_its_server(self, chosen: CachePlan, draft: Draft, conversation: Conversation) -> CachePlan:
+        """The plan with what a server of the user's own is known to take, and without what it has refused."""
+        address = draft.endpoint.server
+        server = self.servers.of(address) if draft.endpoint.provider == "compatible" else None
+        if server is not None:
+            key, isolate = self.recorder.shared_key, self.policy.cache.isolate_tenants
+            chosen = hinted(chosen, draft, conversation, server, key, isolate=isolate)
+        refused = self.servers.refused(address)
+        return unrefused(chosen, refused) if refused else chosen
 
     def _with_fields(self, chosen: CachePlan, draft: Draft, conversation: Conversation) -> CachePlan:
         """The plan with what asks for counts and causes."""

@@ -67,8 +67,10 @@ class Rendered(NamedTuple):
     fields: Mapping[str, Any]
     """To be joined with the body of the request."""
     headers: Mapping[str, str]
-    reasons: tuple[str, ...]
-    """What each of them does, and what is not sent and why; one sentence each."""
+    reasons: Mapping[str, str]
+    """What each of them does, by its name: of a field, the first part of its place."""
+    unsent: Mapping[str, str]
+    """Why a hint is not sent, by its name."""
 
 
 _NAMES = ("session", "parent", "tenant")
@@ -78,20 +80,24 @@ def rendered(hints: Hints, server: Server, key: bytes) -> Rendered:
     """What `server` is sent for `hints`; names are hashed under `key`, the same in every process that has it."""
     fields: dict[str, Any] = {}
     headers: dict[str, str] = {}
-    reasons: list[str] = []
+    reasons: dict[str, str] = {}
+    unsent: dict[str, str] = {}
     known = row(server.dialect)
     for name, value in _said(hints, key):
         hint = known.get("hints", {}).get(name)
         if hint is None or not _has(server, hint, known):
-            reasons.append(f"{name} is not sent: {name_of(server.dialect)} is not known to take it")
+            unsent[name] = f"{name} is not sent: {name_of(server.dialect)} is not known to take it"
             continue
-        where = hint.get("header") or hint.get("field")
         if "header" in hint:
-            headers[where] = "true" if value is True else str(value)
+            headers[hint["header"]] = "true" if value is True else str(value)
+            reasons[hint["header"]] = f"{hint['header']} {hint['means']}"
         elif "field" in hint:
-            _put(fields, where, _valued(value, hint))
-        reasons.append(f"{where or f'{name} is not sent: {name_of(server.dialect)}'} {hint['means']}")
-    return Rendered(fields, headers, tuple(reasons))
+            _put(fields, hint["field"], _valued(value, hint))
+            first = hint["field"].partition(".")[0]
+            reasons[first] = "; ".join(filter(None, (reasons.get(first), f"{hint['field']} {hint['means']}")))
+        else:
+            unsent[name] = f"{name} is not sent: {name_of(server.dialect)} {hint['means']}"
+    return Rendered(fields, headers, reasons, unsent)
 
 
 def _said(hints: Hints, key: bytes) -> Iterator[tuple[str, Any]]:

@@ -57,9 +57,10 @@ def used(folder: Path) -> list[tuple[int | None, int | None, int | None]]:
 
 
 @KINDS
-def test_a_server_that_nobody_knows_is_asked_for_nothing_and_its_bytes_are_the_callers(
+def test_a_server_that_nobody_knows_is_asked_for_no_usage_and_its_bytes_are_the_callers(
     tmp_path: Path, far: Far, kind: Any
 ) -> None:
+    """Beside the calls it is asked for its models alone, because it is on this machine."""
     far.sent.clear()
     with an_accel(tmp_path) as accel:
         bare = kind(base_url=far.url, api_key="k", max_retries=0)
@@ -69,7 +70,9 @@ def test_a_server_that_nobody_knows_is_asked_for_nothing_and_its_bytes_are_the_c
     assert whole == b"".join(PIECES)
     assert [bool(one["choices"]) for one in chunks] == [True, True, False]
     assert chunks[-1]["usage"]["prompt_tokens"] == 5000
-    assert [json.loads(one.body) for one in far.sent] == [ASK, ASK]
+    calls = [one for one in far.sent if one.body]
+    assert [json.loads(one.body) for one in calls] == [ASK, ASK]
+    assert {one.path for one in far.sent} <= {"/chat/completions", "/models"}
     assert used(tmp_path) == [(5000, 4000, 10)] * 2
 
 

@@ -1,0 +1,130 @@
+"""Servers that no data file can list: what was found out of each, and what it is sent for that.
+
+Attached servers are known once they were asked; one on a private network is looked at beside the first call to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from agentaccel.engine.conversation import Conversation
+from agentaccel.engine.draft import Draft
+from agentaccel.locks import Lock
+from agentaccel.selfhost.hints import Hints, names_session, rendered, without
+from agentaccel.selfhost.probe import Server
+from agentaccel.selfhost.tables import UNKNOWN, found, row
+from agentaccel.types import CachePlan
+
+Address = tuple[str, int]
+"""Host and port."""
+
+_MOST_LOOKS = 3
+"""Looks at a server that does not answer."""
+
+
+class Servers:
+    """What one `Accel` knows of servers, by address. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: dict[Address, Server] = {}
+        self._refused: dict[Address, frozenset[str]] = {}
+        self._looks: dict[Address, int] = {}
+
+    def know(self, address: Address, server: Server) -> None:
+        """It was asked, or named: it is not looked at any more. A later answer replaces what was known before."""
+        with self._lock:
+            self._looks[_own(address)] = _MOST_LOOKS
+            if server.dialect != UNKNOWN:
+                self._known[_own(address)] = server
+
+    def of(self, address: Address | None) -> Server | None:
+        """What is known of a server; None where it was not asked, or nothing tells."""
+        return self._known.get(_own(address)) if address is not None else None
+
+    def place(self, address: Address | None) -> tuple[str, str] | None:
+        """The provider and platform whose rules its cache has; None where they are not known."""
+        server = self.of(address)
+        return None if server is None or server.platform is None else ("compatible", server.platform)
+
+    def is_told(self, address: Address | None) -> bool:
+        """True if the server is known, or is being asked: nobody has to name it, or not yet."""
+        return address is not None and (self.of(address) is not None or self._looks.get(_own(address), 0) < 0)
+
+    def may_look(self, address: Address) -> bool:
+        """True if the server is to be looked at now; whoever asks does it. Of several that ask at once, one does."""
+        with self._lock:
+            looks = self._looks.get(_own(address), 0)
+            if looks >= _MOST_LOOKS or looks < 0:
+                return False
+            self._looks[_own(address)] = -looks - 1  # under way
+            return True
+
+    def looked(self, address: Address) -> None:
+        """A look has ended without an answer: there may be another one."""
+        with self._lock:
+            self._looks[_own(address)] = abs(self._looks.get(_own(address), 0))
+
+    def refuse(self, address: Address, places: Collection[str]) -> None:
+        """The server has said that it does not know these fields: it is not sent them again."""
+        with self._lock:
+            self._refused[_own(address)] = self.refused(address) | frozenset(places)
+
+    def refused(self, address: Address | None) -> frozenset[str]:
+        """The fields that the server has said not to know."""
+        return self._refused.get(_own(address), frozenset()) if address is not None else frozenset()
+
+
+def _own(address: Address) -> Address:
+    """One name for this machine."""
+    host, port = address
+    return ("127.0.0.1" if host == "localhost" else host), port
+
+
+# --- what a request is sent for that ----------------------------------------------------------------------------------
+
+
+def hinted(
+    plan: CachePlan, draft: Draft, conversation: Conversation, server: Server, key: bytes, *, isolate: bool
+) -> CachePlan:
+    """The plan with what names the conversation to its server, and keeps tenants apart; the sender's own stays.
+
+    Where the rules of the server's cache are known, `Routing` has said what goes into the body.
+    """
+    own = names_session(draft.headers)
+    told = Hints(
+        session=None if own else conversation.id,
+        parent=None if own else conversation.parent,
+        tenant=conversation.tenant if isolate else None,
+    )
+    sent = rendered(told, server, key)
+    fields = {}
+    if server.platform is None and draft.endpoint.wire in row(server.dialect).get("wires", ()):
+        fields = {name: value for name, value in sent.fields.items() if _fits(draft.request, name, value)}
+    reasons = [sent.reasons[name] for name in sent.headers.keys() | fields.keys()]
+    if sent.unsent.get("tenant"):
+        reasons.append(sent.unsent["tenant"])
+    if not reasons:
+        return plan
+    return replace(
+        plan, options={**plan.options, **fields}, headers=sent.headers, reasons=(*plan.reasons, *sorted(reasons))
+    )
+
+
+def _fits(request: Mapping[str, Any], name: str, value: Any) -> bool:
+    """True if a field can be added to a request without touching what the sender wrote."""
+    if name not in request:
+        return True
+    own = request[name]
+    return isinstance(own, Mapping) and isinstance(value, Mapping) and not any(one in own for one in value)
+
+
+def unrefused(plan: CachePlan, refused: Collection[str]) -> CachePlan:
+    """The plan without fields that its server has refused; the very plan where it has none of them."""
+    left = without(plan.options, refused)
+    if left == plan.options:
+        return plan
+    gone = ", ".join(sorted(one for one in refused if found(plan.options, one) is not None))
+    return replace(plan, options=left, reasons=(*plan.reasons, f"left out, as this server refuses it: {gone}"))

@@ -1,0 +1,229 @@
+"""Attaching to engines that somebody runs: what they are, what they count, and what they are sent.
+
+    backend = accel.backend("http://127.0.0.1:8000/v1")
+    await backend.ready()                               # or backend.wait_ready(), where no event loop runs
+    async with backend.observe() as seen:               # or `with`
+        ...
+    print(backend.server, seen, sep="\\n")
+
+Everything is asked in threads of `concurrency.Background`, so nothing here blocks an event loop. What goes wrong is a
+word in `Server.evidence`, or a figure that is not known, never an exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from types import TracebackType
+from typing import TypeVar
+
+from agentaccel.concurrency import Background, in_a_loop
+from agentaccel.engine.conversation import own_id
+from agentaccel.engine.servers import Servers
+from agentaccel.errors import ConfigError
+from agentaccel.once import Once
+from agentaccel.selfhost.asking import OWNER, Asker, Place, answered, installed
+from agentaccel.selfhost.hints import Hints, Rendered, rendered
+from agentaccel.selfhost.metrics import Look, Observed, observed, read
+from agentaccel.selfhost.probe import Server, paths, probe
+from agentaccel.selfhost.tables import UNKNOWN, row
+
+log = logging.getLogger("agentaccel")
+
+T = TypeVar("T")
+
+
+class Backend:
+    """Servers of one model that the user runs: `Accel.backend` makes it. Thread-safe.
+
+    They are asked what they are in the background, as soon as it is made; until they have answered, `server` is
+    unknown. Clients that `Accel.wrap` wraps know from then on who answers at their addresses.
+    """
+
+    def __init__(
+        self,
+        places: Sequence[Place],
+        asker: Asker,
+        background: Background,
+        known: Servers,
+        *,
+        key: bytes,
+        dialect: str | None,
+        off: bool = False,
+    ) -> None:
+        self._places, self._asker, self._background, self._known = tuple(places), asker, background, known
+        self._key, self._dialect, self._off = key, dialect, off
+        named = f"the user names {dialect}" if dialect else "it has not answered yet"
+        self._servers = {one: Server(dialect=dialect or UNKNOWN, evidence=(named,)) for one in places}
+        self._first: Future[bool] | None = None
+        self._once = Once()
+        if not off:
+            for place in places if dialect else ():
+                known.know(place.address, self._servers[place])
+            self._first = self._beside(partial(self._ask_all, 3, 0.0))
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """What is known of each server, in the order of the URLs."""
+        return tuple(self._servers[place] for place in self._places)
+
+    @property
+    def server(self) -> Server:
+        """What is known of the first server."""
+        return self._servers[self._places[0]]
+
+    def hints(self, hints: Hints) -> Rendered:
+        """What the first server is sent for `hints`, for a call of your own: `extra_body=sent.fields,
+        extra_headers=sent.headers`. What `Accel.session` says of a conversation is sent without that."""
+        if hints.session is not None:
+            hints = replace(hints, session=own_id(hints.session, hints.tenant))
+        if hints.parent is not None:
+            hints = replace(hints, parent=own_id(hints.parent, hints.tenant))
+        return rendered(hints, self.server, self._key)
+
+    def wait_ready(self, within: float = 30.0) -> bool:
+        """True once every server has answered; False if one has not `within` so many seconds, which is one log line.
+        Raises `ConfigError` on an event loop, which it would block: `await ready()` there."""
+        if in_a_loop():
+            raise ConfigError("Backend.wait_ready would block this event loop: use `await backend.ready()`")
+        return self._ended(self._beside(partial(self._wait, within)), default=False)
+
+    async def ready(self, within: float = 30.0) -> bool:
+        """As `wait_ready`, on an event loop."""
+        return await self._awaited(self._beside(partial(self._wait, within)), default=False)
+
+    def observe(self) -> Window:
+        """What the servers do while the block lasts: `with backend.observe() as seen: …`, or `async with`.
+
+        Raises `MissingExtraError` without the extra `selfhost`.
+        """
+        installed("prometheus_client", "prometheus-client")
+        return Window(self)
+
+    # --- asking: in threads of our own ------------------------------------------------------------------------------
+
+    def _beside(self, work: Callable[[], T]) -> Future[T]:
+        return self._background.submit(OWNER, work)
+
+    def _ended(self, future: Future[T], *, default: T) -> T:
+        """Its result; `default` where nothing is begun any more, or we failed."""
+        try:
+            return future.result()
+        except CancelledError:
+            return default
+        except Exception:
+            log.exception("agentaccel: could not ask a server")
+            return default
+
+    async def _awaited(self, future: Future[T], *, default: T) -> T:
+        over = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        future.add_done_callback(lambda _: _call_soon(loop, over.set))
+        await over.wait()
+        return self._ended(future, default=default)
+
+    def _wait(self, within: float) -> bool:
+        until = time.monotonic() + within
+        if self._first is None:
+            return False
+        with suppress(TimeoutError):
+            if self._first.result(within):
+                return True
+        return self._ask_all(None, max(until - time.monotonic(), 0.0))
+
+    def _ask_all(self, times: int | None, seconds: float) -> bool:
+        """Ask every server that has not answered, so many times or for so long; True if all have."""
+        futures = {place: self._beside(partial(self._ask, place, times, seconds)) for place in self._places}
+        answered = {place: self._ended(future, default=False) for place, future in futures.items()}
+        for place, did in answered.items():
+            if not did and not self._background.closed:
+                self._once.say(f"no answer from {place.name}: what runs there is not known")
+        return all(answered.values())
+
+    def _ask(self, place: Place, times: int | None, seconds: float) -> bool:
+        """Ask one server what it is, again where it does not answer. True if it has."""
+        tenacity = import_module("tenacity")
+        stop = tenacity.stop_after_delay(seconds) if times is None else tenacity.stop_after_attempt(times)
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_any(stop, lambda state: self._background.closed),
+            wait=tenacity.wait_exponential(multiplier=0.1, max=1.0),
+            retry=tenacity.retry_if_result(lambda asked: not answered(asked)),
+            retry_error_callback=lambda state: state.outcome.result(),
+        )
+        urls = {path: place.url(path) for path in paths(self._dialect)}
+        asked = retrying(self._asker.all, self._background, urls)
+        self._servers[place] = probe(asked, named=self._dialect)
+        if answered(asked):
+            self._known.know(place.address, self._servers[place])
+        return answered(asked)
+
+    def _looks(self) -> dict[str, Look | None]:
+        """What each server counts now, by its name."""
+        if self._off:
+            return {place.name: None for place in self._places}
+        if self._first is not None:
+            self._ended(self._first, default=False)
+        futures = {place.name: self._beside(partial(self._look, place)) for place in self._places}
+        return {name: self._ended(future, default=None) for name, future in futures.items()}
+
+    def _look(self, place: Place) -> Look | None:
+        dialect = self._servers[place].dialect
+        path = row(dialect).get("metrics")
+        url = place.metrics or (None if path is None else place.root + path)
+        if url is None:
+            return None
+        page = self._asker.all(self._background, {url: url})[url]
+        if isinstance(page, str) or page.status != 200:
+            return None
+        try:
+            return read(page.body.decode("utf-8", "replace"), dialect)
+        except Exception:  # what the parser raises for another product's page is not told
+            log.debug("agentaccel: could not read the counters of a server", exc_info=True)
+            return None
+
+
+class Window:
+    """What servers did from the moment when it was entered until it was left."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._before: dict[str, Look | None] = {}
+        self.figures = Observed()
+        """The figures, once it was left; nothing is known before that."""
+
+    def __enter__(self) -> Window:
+        if in_a_loop():
+            raise ConfigError("a look at the counters would block this event loop: use `async with backend.observe()`")
+        self._before = self._backend._ended(self._backend._beside(self._backend._looks), default={})
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close(self._backend._ended(self._backend._beside(self._backend._looks), default={}))
+
+    async def __aenter__(self) -> Window:
+        self._before = await self._backend._awaited(self._backend._beside(self._backend._looks), default={})
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(await self._backend._awaited(self._backend._beside(self._backend._looks), default={}))
+
+    def _close(self, after: Mapping[str, Look | None]) -> None:
+        names = dict.fromkeys((*self._before, *after))
+        self.figures = observed({name: (self._before.get(name), after.get(name)) for name in names})
+
+    def __str__(self) -> str:
+        return str(self.figures)
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, work: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(work)
