@@ -215,6 +215,6 @@ def asker_of(places: Sequence[Place], headers: object, verify: object, timeout: 
 
 def checked_dialect(dialect: object) -> str | None:
     """The dialect that the user names. Raises `ConfigError` for one that is not known."""
-    if dialect is None or dialect in dialects():
+    if dialect is None or (isinstance(dialect, str) and dialect in dialects()):
         return dialect
     raise ConfigError(f"Accel.backend: dialect is {dialect!r}; known are {', '.join(map(repr, dialects()))}")
