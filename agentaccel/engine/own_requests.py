@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, cast
 from weakref import WeakValueDictionary
 
 from agentaccel.cache.beliefs import Observation
+from agentaccel.cache.bills import cards_of, paid_for
 from agentaccel.cache.own_requests import (
     SENT,
     PausePlan,
@@ -431,15 +432,14 @@ class OwnRequests:
         turn.handle(Finished(now))
 
     def _ended(self, own: _OwnRequest, ended: Ended) -> None:
-        prompt, usage = own.planned.prompt, ended.usage
+        prompt = own.planned.prompt
         if ended.status in _REFUSALS:
             self._refused.add((prompt.platform, prompt.model))
             self._once.say(f"a {own.reason.name} request was refused with {ended.status} for {prompt.model!r}; no more")
-        cost = self._bill(own.reason, prompt, usage) if usage.input is not None else None
-        if cost is not None:
-            self._spend(own.planned, cost - own.bill)
-        elif ended.outcome == "failed":  # else it may have been billed, nobody knows for how much
-            self._spend(own.planned, -own.bill)
+        record = own.record(own.planned, ended)
+        cost = paid_for(record, cards_of(record, self.policy.aliases, self.policy.prices))  # as the report has it
+        if cost is not None or ended.outcome == "failed":  # else it may have been billed, nobody knows for how much
+            self._spend(own.planned, (cost or 0.0) - own.bill)
         own.take_in(own, ended)
 
 

@@ -10,7 +10,7 @@ import gc
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -234,15 +234,46 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
         assert len(clerk.kept) == before + 1
 
 
-class Unmetered(httpx2.HTTPTransport):
-    """A connection to a gateway that says of requests without a reply nothing of what they used."""
+class Gateway(httpx2.HTTPTransport):
+    """A connection to one that says of requests without a reply what `told` makes of it."""
+
+    def __init__(self, told: Callable[[Json], Json]) -> None:
+        super().__init__()
+        self._told = told
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         answer = super().handle_request(request)
         if json.loads(request.content).get("max_tokens") != 0:
             return answer
-        said = json.loads(answer.read())
-        return httpx2.Response(answer.status_code, json={name: said[name] for name in said if name != "usage"})
+        return httpx2.Response(answer.status_code, json=self._told(json.loads(answer.read())))
+
+
+def behind(clerk: Desk, told: Callable[[Json], Json]) -> httpx2.Client:
+    """From now on the desk asks such a gateway."""
+    gateway = httpx2.Client(transport=Gateway(told))
+    sdk = anthropic.Anthropic(base_url=clerk.server.url, api_key="k", max_retries=0, http_client=gateway)
+    clerk.client = clerk.accel.wrap(sdk)
+    return gateway
+
+
+def within_the_united_states(said: Json) -> Json:
+    usage: Any = said["usage"]
+    return {**said, "usage": {**usage, "inference_geo": "us"}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("told", "sent"), [(lambda said: said, 2), (within_the_united_states, 1)])
+def test_the_budget_pays_what_the_reply_says_that_it_is_priced_by(
+    told: Callable[[Json], Json], sent: int, tmp_path: Path
+) -> None:
+    """Mandated by the provider: 15,622 tokens read at 0.2 USD a million are 0.00312, and in one place a tenth more,
+    0.00344. With 0.0067 there is 0.00358 left, or 0.00326: another is expected to cost 0.00339."""
+    with desk(tmp_path, own_requests_budget=0.0067) as clerk:
+        clerk.learn()
+        before = len(clerk.kept)
+        with behind(clerk, told):
+            clerk.talk("friday", [5.0, TEA, 5.0])
+        assert [turn.usage.read for turn in clerk.kept[before:]] == [15_622] * sent
 
 
 @pytest.mark.slow
@@ -252,12 +283,8 @@ def test_what_is_not_known_of_a_bill_is_taken_from_the_budget_as_expected(tmp_pa
     with desk(tmp_path, own_requests_budget=0.005) as clerk:
         clerk.learn()
         before = len(clerk.kept)
-        gateway = httpx2.Client(transport=Unmetered())
-        clerk.client = clerk.accel.wrap(
-            anthropic.Anthropic(base_url=clerk.server.url, api_key="k", max_retries=0, http_client=gateway)
-        )
-        clerk.talk("friday", [5.0, TEA, 5.0, TEA, 5.0])
-        gateway.close()
+        with behind(clerk, lambda said: {name: said[name] for name in said if name != "usage"}):
+            clerk.talk("friday", [5.0, TEA, 5.0, TEA, 5.0])
         assert [turn.usage for turn in clerk.kept[before:]] == [NO_USAGE]
 
 
