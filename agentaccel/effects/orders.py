@@ -23,9 +23,11 @@ MOST_BEGUN = 400
 _SENTENCE = re.compile(r"(?<=[.!?;:\n])\s+|\n+|\s+[\u2013\u2014-]+\s+")
 _SPOKEN_TO = re.compile(r"@?[A-Z]\w{1,20},\s+|@\w{1,20}:?\s+")
 """Somebody who is spoken to."""
-_VERB = re.compile(r"(?:re-)?([A-Za-z]+)[:,]?\s+(?:(?:up|down|off|on|out|back|in|over|away)\s+)?(.*)", re.DOTALL)
+_VERB = re.compile(r"(?:re-)?([A-Za-z]+)[:,]?\s+(?:(?:up|down|off|on|out|back|in|over|away|to)\s+)?(.*)", re.DOTALL)
 _AGAIN = re.compile(r"\b(?:and|then|,|but|also)\s+(?:then |please |also |just )?(\w+)(?: \w+)? (?:it|them|him|her)\b")
 """A second deed, to what the sentence has told of."""
+_BEGGED = re.compile(r"\b(?:please|pls|kindly) (?:just |also |now )?(\w+) \w", re.IGNORECASE)
+"""A deed that is asked for in the middle of a sentence."""
 
 
 def _known() -> Mapping[str, Any]:
@@ -169,13 +171,21 @@ def _order(sentence: str, *, told: bool) -> str | None:
             return rest.split()[0].lower()
         if re.match(known["becomes"], rest, re.IGNORECASE):
             return rest.split()[0].lower()
+        if lead and re.search(r"\bmind\W*$", lead[0], re.IGNORECASE):
+            rest = re.sub(r"^[a-z]+ing\b", _plain, rest, count=1)
         match = _VERB.match(re.sub(f"^{known['phrases']}", "remove", rest, count=1, flags=re.IGNORECASE))
         if match is None or match[1].lower() not in _verbs() or (begun.rstrip().endswith("?") and rest == begun):
             continue
         if polite or _done_to(match[1].lower(), match[2], told=told):
             return match[1].lower()
-    again = _AGAIN.search(whole)
-    return again[1].lower() if again and again[1].lower() in _verbs() else None
+    more = (again[1].lower() for again in (_AGAIN.search(whole), _BEGGED.search(whole)) if again)
+    return next((verb for verb in more if verb in _verbs()), None)
+
+
+def _plain(verb: re.Match[str]) -> str:
+    """The verb of `closing`, `cancelling`."""
+    stem = verb[0].removesuffix("ing")
+    return next((one for one in (stem, f"{stem}e", stem[:-1]) if one in _verbs()), verb[0])
 
 
 def _done_to(verb: str, what: str, *, told: bool) -> bool:

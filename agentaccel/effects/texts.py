@@ -192,7 +192,8 @@ def _deed(name: str, value: str) -> str | None:
         found = set(said) & (deeds() if plainly and _ONE_WORD.fullmatch(value) else surely())
         stem = re.match(rf"({'|'.join(table('http')['writing_stems'])})(?![ds])\w{{0,8}}$", said[0])
         return min(found, default=stem[1] if stem and len(said) == 1 else None)
-    if (event := _told_by(words)) is not None:
+    titled = set(own(name)) <= {*table("mcp")["events"]["beside"]}  # event: {name: …}
+    if (event := _told_by(re.split(r"[._]", name)[-2:] if titled else words)) is not None:
         return _caused(value, said, topic=event == "topic")
     if words[-1] in known["with_words"] and len(said) == 1 and said[0] in known["switches"]:
         return said[0]

@@ -239,8 +239,26 @@ GUARDS = (
     Mutant(
         guard="a second deed",
         at=f"{AT}:_order",
-        old="    return again[1].lower() if again and",
-        new="    return None if again and",
+        old="(_AGAIN.search(whole), _BEGGED.search(whole))",
+        new="(_BEGGED.search(whole),)",
+    ),
+    Mutant(
+        guard="what is asked for in the middle of a sentence",
+        at=f"{AT}:_order",
+        old="(_AGAIN.search(whole), _BEGGED.search(whole))",
+        new="(_AGAIN.search(whole),)",
+    ),
+    Mutant(
+        guard="whether somebody minds doing it",
+        at=f"{AT}:_order",
+        old='            rest = re.sub(r"^[a-z]+ing\\b", _plain, rest, count=1)\n',
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="titles of events",
+        at="agentaccel.effects.texts:_deed",
+        old='_told_by(re.split(r"[._]", name)[-2:] if titled else words)',
+        new="_told_by(words)",
     ),
     Mutant(
         guard="a deed that is done to one thing",
