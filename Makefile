@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=  # the tests start many processes, which would
 
 LEGS := $(basename $(notdir $(wildcard tests/legs/*.txt)))
 
-.PHONY: demo test check golden bench bench-check figures ci-all programs traces soak wheel docs format clean
+.PHONY: demo demo-local test check golden bench bench-check figures ci-all programs traces soak wheel docs format clean
 
 $(STAMP): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -35,9 +35,22 @@ $(DEMO)/.agentaccel-installed: pyproject.toml
 	fi
 	@touch $@
 
+# On top of that: the other SDK, and pip, by which the demo installs an engine.
+$(DEMO)/.agentaccel-local-installed: $(DEMO)/.agentaccel-installed
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv pip install -q --python $(DEMO)/bin/python -e '.[openai]'; \
+	else \
+	  $(PYTHON) -m venv $(DEMO) && $(DEMO)/bin/python -m pip install -q --disable-pip-version-check -e '.[openai]'; \
+	fi
+	@touch $@
+
 demo: $(DEMO)/.agentaccel-installed  ## a support desk in five forms, side by side
 	@echo "demo: five forms of one agent, each without caching, with automatic caching and with agentaccel (some seconds)"
 	@$(DEMO)/bin/agentaccel demo
+
+demo-local: $(DEMO)/.agentaccel-local-installed  ## the support desk on a real engine, as written and with agentaccel
+	@echo "demo-local: llama.cpp with a small open model, in two forms (about 3 minutes on two processor cores)"
+	@$(DEMO)/bin/agentaccel demo --local
 
 test: $(STAMP)  ## the fast suite
 	$(BIN)/python -m pytest -n auto --dist worksteal

@@ -285,7 +285,7 @@ def test_the_template_renders_every_role_and_the_tools() -> None:
     """By hand, in ChatML. Tools stand in the first system message, calls and results where they happened."""
     messages: list[dict[str, object]] = [
         {"role": "developer", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "text", "text": "Light, "}, {"type": "text", "text": "please."}]},
+        {"role": "user", "content": [{"type": "text", "text": "Light,"}, {"type": "text", "text": "please."}]},
         {"role": "assistant", "content": None, "tool_calls": [CALL, CALL]},
         {"role": "tool", "tool_call_id": "a", "content": "lit"},
         {"role": "assistant", "content": "Done.", "tool_calls": [CALL]},
@@ -294,7 +294,7 @@ def test_the_template_renders_every_role_and_the_tools() -> None:
     call = '<tool_call>\n{"name": "lamp", "arguments": {"on": true}}\n</tool_call>'
     assert rendered(messages, tools=[LAMP]) == (
         f"<|im_start|>system\nBe brief.\n\n{LISTED}<|im_end|>\n"
-        "<|im_start|>user\nLight, please.<|im_end|>\n"
+        "<|im_start|>user\nLight,\nplease.<|im_end|>\n"
         f"<|im_start|>assistant\n{call}\n{call}<|im_end|>\n"
         "<|im_start|>user\n<tool_response>\nlit\n</tool_response><|im_end|>\n"
         f"<|im_start|>assistant\nDone.\n{call}<|im_end|>\n"
