@@ -237,6 +237,7 @@ class _SyncTransport(_Transport):
                 if not attempt.may_be_ours(response.status_code) or not attempt.refused(peek(response)):
                     break
                 response.close()
+            outgoing = outgoing._replace(retries=outgoing.retries + 1)
         return attempt.watch(response)
 
     def _resend(self, request: Any, body: Any) -> Answer:
@@ -272,6 +273,7 @@ class _AsyncTransport(_Transport):
                 if not attempt.may_be_ours(response.status_code) or not attempt.refused(await peek_async(response)):
                     break
                 await response.aclose()
+            outgoing = outgoing._replace(retries=outgoing.retries + 1)
         return attempt.watch(response)
 
     async def _resend(self, request: Any, body: Any) -> Answer:

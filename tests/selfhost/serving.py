@@ -149,8 +149,8 @@ def _running(server: Loopback) -> tuple[Loopback, ThreadingHTTPServer, threading
             for name, value in {"content-type": "application/json", **answer.headers}.items():
                 self.send_header(name, value)
             self.send_header("content-length", str(len(answer.data) * answer.repeats))
-            self.end_headers()
             try:
+                self.end_headers()
                 for _ in range(answer.repeats):
                     self.wfile.write(answer.data)
             except OSError:  # the reader has had enough
@@ -163,6 +163,9 @@ def _running(server: Loopback) -> tuple[Loopback, ThreadingHTTPServer, threading
 
     class Server(ThreadingHTTPServer):
         request_queue_size = 64
+
+        def handle_error(self, request: Any, address: Any) -> None:
+            pass  # a reader that has gone away
 
     http = Server(("127.0.0.1", server.port), Handler)
     http.daemon_threads = True

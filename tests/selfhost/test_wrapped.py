@@ -397,6 +397,20 @@ def test_several_fields_are_left_out_and_the_senders_own_go_on(accel: Accel, kin
     assert [set(one.body) - {"model", "messages", "user"} for one in server.calls] == [{"cache_salt"}, set(), set()]
 
 
+def test_an_attempt_without_the_field_goes_on_with_the_conversation_that_the_first_one_began(
+    accel: Accel, tmp_path: Path
+) -> None:
+    """No session is open, and the platform was named by the user: it is a second attempt, as the SDK's own are."""
+    server = Loopback({CHAT: strict("model", "messages", "stream")})
+    with serving(server), client(server) as bare:
+        wrapped = accel.wrap(bare, platform="vllm")
+        for _ in range(2):
+            list(wrapped.chat.completions.create(**ASK, stream=True))
+    told = [(one.outcome, one.attempt) for one in records(tmp_path)]
+    assert told == [("failed", 0), ("ok", 1), ("ok", 0)]
+    assert len({one.session for one in records(tmp_path)[:2]}) == 1
+
+
 def test_a_stream_that_may_not_be_asked_for_its_usage_is_streamed_all_the_same(accel: Accel, tmp_path: Path) -> None:
     """Two fields of ours, refused in one breath."""
     server = engine("vllm-0.32.0-cpu")
