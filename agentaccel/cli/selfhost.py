@@ -22,6 +22,7 @@ _TINY = (
     click.option("--port", type=click.IntRange(1, 65535), help="Port on 127.0.0.1  [default: a free one]"),
     click.option("--slots", type=click.IntRange(1), help="Conversations that it keeps  [default: 2]"),
     click.option("--context", type=click.IntRange(1), help="Tokens of a conversation  [default: 4096]"),
+    click.option("--cache-ram", type=click.IntRange(0), help="MiB for conversations without a slot  [default: 1024]"),
     click.option("--threads", type=click.IntRange(1), help="Threads  [default: one a processor, at most 4]"),
     click.option("--speculate", type=_SPECULATIONS, help="How it guesses tokens ahead  [default: none]"),
     click.option("--template", type=_FILE, help="A chat template of your own (Jinja)."),

@@ -77,5 +77,5 @@ def test_on_windows_it_says_what_to_do_instead(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_help_names_every_option_of_the_tiny_engine() -> None:
     said = CliRunner().invoke(main, ["selfhost", "serve", "--help"]).output
-    for option in ("--tiny", "--model", "--port", "--slots", "--context", "--speculate", "--template", "--log"):
+    for option in ("--tiny", "--model", "--port", "--slots", "--context", "--speculate", "--template", "--cache-ram"):
         assert option in said

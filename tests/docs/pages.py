@@ -4,7 +4,7 @@ Blocks of a page belong together and are taken in order, in one folder of their 
 
 - `python` is executed, in one namespace per page; with a title it is written to the file of that name instead
 - `console`: each `$ agentaccel …` and `$ pytest …` is run; what stands below it must be what it prints, blank lines
-  apart, and `…` stands for anything
+  apart, and `…` stands for anything. `$ agentaccel selfhost serve …` runs until the end of the page
 - `json`, `toml` must parse, and `text` may be anything
 - a block that includes a file of the repository (`--8<--`) is as good as that file: it must exist, and examples run
 
@@ -18,13 +18,14 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
 import tomllib
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -91,16 +92,18 @@ def generator(name: str) -> ModuleType:
 def run_page(page: str) -> None:
     """Use every block of `page`; raises where one does not do what the page says."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    for block in blocks(page):
-        try:
-            use(block, names, page)
-        except BaseException as error:
-            error.add_note(f"in the block at {page}:{block.line}")
-            raise
+    with ExitStack() as serving:
+        for block in blocks(page):
+            try:
+                use(block, names, page, serving)
+            except BaseException as error:
+                error.add_note(f"in the block at {page}:{block.line}")
+                raise
 
 
-def use(block: Block, names: dict[str, Any], page: str) -> None:
-    """Do with one block what its kind asks for; raises where it does not hold."""
+def use(block: Block, names: dict[str, Any], page: str, serving: ExitStack | None = None) -> None:
+    """Do with one block what its kind asks for; raises where it does not hold. What serves does so until `serving` is
+    left."""
     included = _INCLUDE.findall(block.text)
     if included:
         assert all((ROOT / name).is_file() for name in included), included
@@ -112,7 +115,11 @@ def use(block: Block, names: dict[str, Any], page: str) -> None:
             exec(compile("\n" * block.line + block.text, page, "exec"), names)
     elif block.kind == "console":
         for command, shown in commands(block):
-            _run(command, shown)
+            if command.startswith("agentaccel selfhost serve "):
+                assert serving is not None
+                serving.enter_context(_served(command, shown))
+            else:
+                _run(command, shown)
     elif block.kind == "json":
         json.loads(block.text)
     elif block.kind == "toml":
@@ -140,6 +147,20 @@ def _run(command: str, shown: str) -> None:
     assert code == 0, f"{command!r} ended with {code}:\n{printed}"
     if shown.strip():
         _compare(shown, printed, command)
+
+
+@contextmanager
+def _served(command: str, shown: str) -> Iterator[None]:
+    """A server that runs meanwhile; it has printed what the page shows."""
+    words = [sys.executable, "-m", *shlex.split(command)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            printed = "".join(server.stdout.readline() for _ in shown.rstrip("\n").splitlines())
+            _compare(shown, printed, command)
+            yield
+        finally:
+            server.send_signal(signal.SIGINT)
 
 
 def _ours(words: list[str]) -> tuple[int, str]:

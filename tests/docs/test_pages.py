@@ -41,6 +41,12 @@ SLOW = {
 """Pages that run the demo, long sessions, several servers or clients, or other people's suites."""
 
 
+ENGINE = ["docs/how-to/real-engine.md"]
+"""Pages that need a real engine: `tests/selfhost/engine` runs them."""
+
+QUICK = [page for page in PAGES if page not in SLOW and page not in ENGINE]
+
+
 def apart(pages: list[str]) -> dict[str, str]:
     """What failed, by page: in a fork, which has the SDKs loaded already; without forks, in a process that begins."""
     if not hasattr(os, "fork"):
@@ -65,7 +71,7 @@ def apart(pages: list[str]) -> dict[str, str]:
 @pytest.mark.parametrize(
     "pages",
     [
-        pytest.param([page for page in PAGES if page not in SLOW], id="quick"),
+        pytest.param(QUICK, id="quick"),
         pytest.param([page for page in PAGES if page in SLOW], id="slow", marks=pytest.mark.soak),
     ],
 )
