@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
 import sys
@@ -33,13 +34,14 @@ def test_an_engine_of_your_own_is_served_until_control_c() -> None:
         [*command, sys.executable, "-I", "-S", FAKE, str(port)], stdout=subprocess.PIPE, text=True, cwd=ROOT
     ) as serving:
         assert serving.stdout is not None
-        assert serving.stdout.readline() == f"{url}/v1\n"
+        said = list(itertools.takewhile(lambda one: one != "Ctrl-C stops it.\n", serving.stdout))
         with connected(port) as line:
             serving.send_signal(signal.SIGINT)
             assert has_ended(line)
         rest = serving.stdout.read()
-    assert f'openai.OpenAI(base_url="{url}/v1", api_key="none")' in rest
-    assert rest.endswith("stopped\n")
+    assert said[0] == f"{url}/v1\n"
+    assert f'openai.OpenAI(base_url="{url}/v1", api_key="none")' in said[2]
+    assert rest == "\nstopped\n"
     assert serving.returncode == 0
 
 
