@@ -10,7 +10,7 @@ nothing is charged for writing. Pure, but for the table of what was sent. Source
 >>> cache = AutomaticCache()
 >>> for texts, now in ((["a" * 2000], 0.0), (["a" * 1500 + "b" * 500], 9.0), (["a" * 1000 + "c" * 500], 18.0)):
 ...     read = cache.match(b"machine", pieces(*texts), exact, rules, now)
-...     cache.keep(b"machine", pieces(*texts), rules, now=now, visible_at=now + 1)
+...     cache.keep(b"machine", pieces(*texts), exact, rules, now=now, visible_at=now + 1)
 ...     print(read)  # 1500 shared are 11 steps of 128; 1000 shared are below the minimum
 0
 1408
@@ -63,6 +63,11 @@ class _Node:
     born: float
     expires: float
     visible_at: float
+    name: bytes
+    """The hash of all up to here."""
+    tokens: int
+    used: int
+    """Which prompt it was part of last."""
 
     def readable(self, now: float, oldest: float) -> bool:
         return self.visible_at <= now <= min(self.expires, self.born + oldest)
@@ -76,9 +81,12 @@ class AutomaticCache:
     """Probability that a prefix dies at a random moment of its lifetime."""
     seed: int = 0
     """Seed of the evictions."""
+    capacity: int | None = None
+    """Tokens that there is room for; what was used longest ago goes first, from its end. None for any number."""
     _children: dict[bytes, dict[_Sent, _Node]] = field(default_factory=dict)
     _lifetimes: Lifetimes = field(init=False)
     _kept: int = 0
+    _tokens: int = 0
 
     def __post_init__(self) -> None:
         self._lifetimes = Lifetimes(self.eviction, self.seed)
@@ -98,23 +106,49 @@ class AutomaticCache:
         return max(0, boundary - tokenizer.hidden) // rules.report * rules.report
 
     def keep(
-        self, machine: bytes, pieces: Iterable[Piece], rules: AutomaticRules, *, now: float, visible_at: float
+        self,
+        machine: bytes,
+        pieces: Iterable[Piece],
+        tokenizer: Tokenizer,
+        rules: AutomaticRules,
+        *,
+        now: float,
+        visible_at: float,
     ) -> None:
         """Note what was sent to `machine`; it can be read from `visible_at` on and lives from `now` on."""
         parent = machine
+        self._kept += 1
         for piece in pieces:
-            siblings = self._children.setdefault(parent, {})
+            siblings, name = self._children.setdefault(parent, {}), chained(parent, piece)
             node = siblings.get(sent := (piece.tag, piece.data))
             expires = self._lifetimes.until(now, rules.seconds)
             if node is None or not now <= min(node.expires, node.born + rules.oldest):
-                siblings[sent] = _Node(born=now, expires=expires, visible_at=visible_at)
+                tokens = piece.tokens(tokenizer)
+                siblings[sent] = _Node(now, expires, visible_at, name, tokens, self._kept)
+                self._tokens += tokens - (0 if node is None else node.tokens)
             else:
-                node.visible_at = min(node.visible_at, visible_at)
+                node.visible_at, node.used = min(node.visible_at, visible_at), self._kept
                 node.expires = self._lifetimes.longer(node.expires, expires)
-            parent = chained(parent, piece)
-        self._kept += 1
+            parent = name
         if self._kept % _SWEEP_EVERY == 0:
             self._sweep(now)
+        while self.capacity is not None and self._tokens > self.capacity and self._evicted():
+            pass
+
+    def _evicted(self) -> bool:
+        """True if there was an end of some prompt to give up: the one that was used longest ago."""
+        ends = (
+            (node.used, parent, sent, node)
+            for parent, siblings in self._children.items()
+            for sent, node in siblings.items()
+            if not self._children.get(node.name)
+        )
+        used, parent, sent, node = min(ends, key=lambda end: end[0])
+        if used == self._kept:
+            return False  # what is being used stays
+        del self._children[parent][sent]
+        self._tokens -= node.tokens
+        return True
 
     def _shared(
         self, machine: bytes, pieces: Sequence[Piece], tokenizer: Tokenizer, rules: AutomaticRules, now: float
@@ -125,7 +159,7 @@ class AutomaticCache:
             node = siblings.get((piece.tag, piece.data))
             if node is None or not node.readable(now, rules.oldest):
                 alike = (
-                    _common(data, piece.data)
+                    common(data, piece.data)
                     for (tag, data), seen in siblings.items()
                     if tag == piece.tag and seen.readable(now, rules.oldest)
                 )
@@ -137,13 +171,14 @@ class AutomaticCache:
     def _sweep(self, now: float) -> None:
         for parent in list(self._children):
             live = {sent: node for sent, node in self._children[parent].items() if node.expires >= now}
+            self._tokens -= sum(node.tokens for sent, node in self._children[parent].items() if sent not in live)
             if live:
                 self._children[parent] = live
             else:
                 del self._children[parent]
 
 
-def _common(one: bytes, other: bytes) -> int:
+def common(one: bytes, other: bytes) -> int:
     """How many bytes two pieces have in common at the front."""
     low, high = 0, min(len(one), len(other))
     while low < high:

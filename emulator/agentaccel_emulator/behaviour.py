@@ -61,6 +61,12 @@ class Behaviour:
     """Whether OpenAI's explicit mode finds, at an explicit breakpoint, what an implicit one wrote at that place."""
     implicit_sees_explicit: bool = True
     """Whether its implicit mode finds, at the end of a message, what an explicit breakpoint wrote there."""
+    capacity: int | None = None
+    """Tokens that a server which keeps prefixes by itself has room for: what was used longest ago goes first. None for
+    any number."""
+    slots: int | None = None
+    """Slots of a server that keeps one chain of tokens in each, as llama.cpp's does (`slot_cache`); None for a tree of
+    all that was sent, as vLLM's and SGLang's."""
     zero_retention: bool = False
     """Whether the organization has zero data retention: OpenAI's older models then keep prefixes in memory only."""
     hosts: frozenset[str] = frozenset()
@@ -70,6 +76,11 @@ class Behaviour:
     def __post_init__(self) -> None:
         if not 0 <= self.eviction <= 1:
             raise ConfigError(f"eviction is a probability between 0 and 1, not {self.eviction}")
+        for name in ("capacity", "slots"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, or None; got {value!r}")
+        if self.capacity is not None and self.slots is not None:
+            raise ConfigError("a server has either slots or one room for all: give slots or capacity, not both")
         if self.reports not in (None, *get_args(Reports)):
             raise ConfigError(f"a server reports one of {', '.join(get_args(Reports))}, not {self.reports!r}")
 

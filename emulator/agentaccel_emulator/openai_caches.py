@@ -13,6 +13,7 @@ from agentaccel_emulator.behaviour import Behaviour
 from agentaccel_emulator.breakpoint_cache import BreakpointCache, BreakpointRules, Wanted
 from agentaccel_emulator.openai_candidate import extra_facts
 from agentaccel_emulator.openai_prompt import Prompt, read_tape, root_hash
+from agentaccel_emulator.slot_cache import SlotCache
 
 Json = Mapping[str, Any]
 
@@ -60,7 +61,8 @@ class PromptCaches:
         self._behaviour = behaviour
         options = {"eviction": behaviour.eviction, "seed": behaviour.seed}
         self.breakpoints = BreakpointCache(**options)  # type: ignore[arg-type]  # two numbers
-        self.automatic = AutomaticCache(**options)  # type: ignore[arg-type]
+        self.automatic = AutomaticCache(**options, capacity=behaviour.capacity)  # type: ignore[arg-type]
+        self.slots = None if behaviour.slots is None else SlotCache(slots=behaviour.slots)
         self._routers: dict[int, Router] = {}
 
     def bill(self, asked: Asked) -> Bill:
@@ -120,12 +122,17 @@ class PromptCaches:
             router = self._routers.setdefault(rate, Router(rate))
             key = asked.body.get("prompt_cache_key") or ""
             machine = router.machine(machine, pieces, key, asked.tokenizer, asked.now)
-        read = self.automatic.match(machine, pieces, asked.tokenizer, rules, asked.now)
+        total, tokenizer = sum(piece.tokens(asked.tokenizer) for piece in pieces), asked.tokenizer
+        if (slots := self.slots) is not None:
+            read = min(slots.match(machine, pieces, tokenizer), total - rules.recomputes)
+            slots.keep(machine, pieces, tokenizer)  # at once: while it computes, the slot is taken
+            return Bill(total=total, read=max(read, 0))
+        read = self.automatic.match(machine, pieces, tokenizer, rules, asked.now)
 
         def keep(visible_at: float) -> None:
-            self.automatic.keep(machine, pieces, rules, now=asked.now, visible_at=visible_at)
+            self.automatic.keep(machine, pieces, tokenizer, rules, now=asked.now, visible_at=visible_at)
 
-        return Bill(total=sum(piece.tokens(asked.tokenizer) for piece in pieces), read=read, keep=keep)
+        return Bill(total=total, read=read, keep=keep)
 
 
 def _caches(asked: Asked, facts: CacheFacts) -> bool:
