@@ -113,6 +113,7 @@ bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, n
 	$(BIN)/python -m benchmarks advice --mode on
 	$(BIN)/python -m benchmarks fanout
 	$(BIN)/python -m benchmarks edits
+	$(BIN)/python -m benchmarks selfhosted
 	$(BIN)/python -m benchmarks effects
 
 ci-all: check legs engine soak traces wheel bench-check  ## everything

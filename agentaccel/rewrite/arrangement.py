@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from agentaccel.hashing import identity_bytes
 from agentaccel.rewrite.templates import Units
-from agentaccel.rewrite.volatile import LEAST_LEFT, REFERENCE, KnownText, PieceTerms, Taken, VolatilePiece, take
+from agentaccel.rewrite.volatile import LEAST_LEFT, NAME, KnownText, PieceTerms, Taken, VolatilePiece, reference, take
 from agentaccel.types import Path, Text
 
 # --- A tool list that only grows: the order in which tools first came, with the bytes in which they first came --------
@@ -83,12 +83,6 @@ def _reasons(now: Sequence[RequestTool], sent: Sequence[RequestTool], kept: Sequ
         reasons.append(f"kept in the tool list though the request no longer has them: {', '.join(kept)}")
     return reasons
 
-
-HEADER = (
-    "Current values of what the system prompt and the tools refer to as "
-    '"[current value at the end of this conversation: NUMBER]", by that number:'
-)
-"""How a note begins that has moved text."""
 
 _EMPTY = "(nothing)"
 
@@ -180,7 +174,7 @@ def move(texts: Sequence[Text], known: Mapping[str, KnownText], terms: PieceTerm
             continue
         room.moved(text, sum(len(piece.value) for piece in taken.pieces))
         _add(gathered, text, before, taken)
-    note = "\n".join((HEADER, *gathered.lines)) if gathered.lines else ""
+    note = "\n".join(gathered.lines)
     return Moves(
         edits=tuple(gathered.edits),
         note=note,
@@ -218,7 +212,7 @@ def _without(units: Units, pieces: Sequence[VolatilePiece], first: int) -> str:
     at = 0
     for number, piece in enumerate(pieces, first):
         start, end = piece.range
-        parts += [*units[at:start], f"{REFERENCE}{number}]", _space(units, start, end)]
+        parts += [*units[at:start], reference(number), _space(units, start, end)]
         at = end
     return "".join([*parts, *units[at:]])
 
@@ -235,10 +229,8 @@ def _space(units: Units, start: int, end: int) -> str:
 
 
 def _line(number: int, value: str) -> str:
-    value = value.rstrip()
-    if not value:
-        return f"{number}: {_EMPTY}"
-    return f"{number}:\n{value}" if "\n" in value else f"{number}: {value}"
+    value = value.rstrip() or _EMPTY
+    return f"[{NAME} {number}]" + ("\n" if "\n" in value else " ") + value
 
 
 def _reason(text: Text, piece: VolatilePiece) -> str:

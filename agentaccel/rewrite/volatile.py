@@ -38,7 +38,7 @@ TOO_MUCH = "more than half of what is said there would move"
 _STAYS_MOVED = 3.0
 """A piece that is moved goes back only where that is so many times as cheap: both ways break the prefix once."""
 
-_REFERENCE_TOKENS, _LINE_TOKENS = 14.0, 8.0
+_REFERENCE_TOKENS, _LINE_TOKENS = 12.0, 5.0
 """What a moved piece leaves in its place, read in every request, and adds at the end."""
 
 _LONGEST = 50.0
@@ -115,8 +115,20 @@ def changed_once(shape: str, characters: float, behind: float, terms: PieceTerms
 TOPIC = "moves/"
 """What is counted of a piece stands under this, the name of its text and the hashes of what stands around it."""
 
-REFERENCE = "[current value at the end of this conversation: "
-"""How what stands in place of a moved piece begins; its number and a bracket follow."""
+NAME = "current value"
+"""What a moved piece is called, with its number: where it stood, and at the end."""
+
+_ELSEWHERE = ", at the end of this conversation]"
+
+
+def reference(number: int) -> str:
+    """What stands in place of the moved piece with that number.
+
+    >>> reference(1)
+    '[current value 1, at the end of this conversation]'
+    """
+    return f"[{NAME} {number}{_ELSEWHERE}"
+
 
 _MOST_HOLES = 8
 """Pieces of one text that are told apart."""
@@ -156,7 +168,7 @@ def take(text: Text, before: KnownText | None, terms: PieceTerms, *, room: float
     `broken` tells that the prefix breaks in front of it anyway, so that a change of mind costs nothing.
     """
     units = units_of(text.text, words=text.place == "tools")
-    if REFERENCE in text.text:
+    if _ELSEWHERE in text.text:
         return "it was moved out of before this request came here"
     if len(units) > MOST_UNITS:
         return "it is too long to be compared"

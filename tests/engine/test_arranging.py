@@ -16,7 +16,7 @@ from agentaccel.testing import ManualClock
 from tests.driver import Driver, Json, assistant, body, prose, tool, user
 
 CONSENT = Policy(strict=True, cache=CachePolicy(move_volatile=True))
-REFERENCE = "[current value at the end of this conversation: 1]"
+REFERENCE = "[current value 1, at the end of this conversation]"
 START = 1_795_000_000.0
 """2026-11-18 11:06:40 UTC."""
 RULES = [f"Rule {i}: {prose(14, i)}." for i in range(120)]
@@ -109,7 +109,9 @@ def test_text_without_a_shape_is_moved_once_it_has_changed(tmp_path: Path) -> No
     usages = talk(one, 6, system)
     assert not usages[1].read
     assert all((usage.read or 0) > 0.8 * (usage.input or 0) for usage in usages[2:])
-    assert one.sent["messages"][-1]["content"][-1]["text"].endswith("1: The queue is brisk and has 4 tickets.")
+    assert one.sent["messages"][-1]["content"][-1]["text"].endswith(
+        "[current value 1] The queue is brisk and has 4 tickets."
+    )
 
 
 def test_a_memory_block_that_keeps_changing_is_moved_as_a_whole(tmp_path: Path) -> None:
@@ -157,7 +159,7 @@ def test_what_does_not_change_is_never_moved(tmp_path: Path, text: str) -> None:
     """Dates, examples, office hours and numbers are no clocks: the request is as the user wrote it."""
     one = driver(tmp_path)
     talk(one, 5, lambda turn, now: "\n".join([*RULES[:60], text, *RULES[60:]]))
-    assert "current value at the end" not in texts(one.sent)
+    assert "current value 1" not in texts(one.sent)
     assert not any(record.consents for record in one.records)
 
 
@@ -238,7 +240,7 @@ def test_without_consent_and_in_observe_mode_the_prompt_is_the_users(tmp_path: P
     """Contract lines 1 and 10: the driver checks that what is sent is the prompt that was written."""
     one = Driver(tmp_path, policy=policy, clock=ManualClock(now=START))
     talk(one, 4, clocked)
-    assert "current value at the end" not in texts(one.sent)
+    assert "current value 1" not in texts(one.sent)
 
 
 def test_a_bypassed_request_goes_out_untouched(tmp_path: Path) -> None:

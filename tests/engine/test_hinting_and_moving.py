@@ -47,7 +47,7 @@ def test_a_first_block_that_changes_as_a_whole_is_moved(first: Callable[[int, fl
     string = talk(driver(tmp_path / "string"), 10, lambda turn, now: f"{first(turn, now)}\n" + "\n".join(RULES))
     assert all((one.read or 0) > 0.8 * (one.input or 0) for one in usages[2:])
     assert cost(usages) <= 1.05 * cost(string)
-    assert blocks.sent["system"][0]["text"] == "[current value at the end of this conversation: 1]"
+    assert blocks.sent["system"][0]["text"] == "[current value 1, at the end of this conversation]"
 
 
 def test_measured_on_the_block_alone_it_would_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,8 +28,8 @@ from tests.fuzz.wires import PLACES, Place, _claude
 
 CONSENT = CachePolicy(move_volatile=True, freeze_tools=True)
 HERE = {**PLACES, "api": _claude("api", "/v1/messages", ("claude-sonnet-5", "claude-opus-5", "claude-haiku-4-5"))}
-REFERENCE = re.compile(r"\[current value at the end of this conversation: (\d+)\]")
-HEADER = "Current values of what the system prompt and the tools refer to"
+REFERENCE = re.compile(r"\[current value (\d+), at the end of this conversation\]")
+HEADER = "[current value 1]"
 MARKS = ("cache_control", "prompt_cache_breakpoint")
 FIELDS = ("cache_control", "prompt_cache_options", "stream_options", "tool_choice", "session_id", "prompt_cache_key")
 
@@ -108,7 +108,7 @@ def restored(sent: Json, written: Json) -> Json:
 
 def _values(note: str) -> Iterator[tuple[str, str]]:
     body = note.split("\nNot available", 1)[0]
-    parts = re.split(r"\n(\d+):\s", body)
+    parts = re.split(r"(?:^|\n)\[current value (\d+)\]\s", body)
     for number, value in zip(parts[1::2], parts[2::2], strict=True):
         yield number, "" if value == "(nothing)" else value
 

@@ -55,13 +55,10 @@ def test_nothing_is_moved_without_consent(consent: CachePolicy) -> None:
 def test_a_lost_or_doubled_piece_would_be_found_out() -> None:
     """The twin: the guard that puts requests together again bites."""
     written = {"messages": [{"role": "user", "content": "Hi"}], "system": "You are Ada.\nIt is noon.\nBe brief."}
-    note = (
-        "Current values of what the system prompt and the tools refer to as "
-        '"[current value at the end of this conversation: NUMBER]", by that number:\n1: It is noon.'
-    )
+    note = "[current value 1] It is noon."
     sent: dict[str, Any] = {
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "text", "text": note}]}],
-        "system": "You are Ada.\n[current value at the end of this conversation: 1]\nBe brief.",
+        "system": "You are Ada.\n[current value 1, at the end of this conversation]\nBe brief.",
     }
     assert note_of(sent) == note
     assert spaced(restored(sent, written)) == spaced(written)
