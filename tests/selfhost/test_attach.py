@@ -14,8 +14,10 @@ import pytest
 from agentaccel import Accel
 from agentaccel.errors import ConfigError
 from agentaccel.selfhost import asking
+from agentaccel.selfhost.asking import answered
 from agentaccel.selfhost.attach import Backend
 from agentaccel.selfhost.hints import Hints
+from agentaccel.selfhost.probe import Page
 from tests.clients.wire import an_accel
 from tests.selfhost.captured import metrics
 from tests.selfhost.serving import Answer, Loopback, engine, serving
@@ -89,6 +91,19 @@ def test_headers_are_sent_as_given_and_not_to_other_hosts(accel: Accel) -> None:
     assert backend.server.version is None
     assert {one.headers.get("authorization") for one in server.asked} == {"Bearer k"}
     assert not elsewhere.asked
+
+
+def test_headers_are_not_shown_to_another_host_that_has_the_counters(accel: Accel) -> None:
+    """`localhost` is another name than the one that they are for, and nothing is looked up."""
+    server, counters = engine("vllm-0.32.0-cpu"), Loopback({"/metrics": vllm(1, 1)})
+    with serving(server, counters):
+        elsewhere = counters.url.replace("127.0.0.1", "localhost")
+        backend = attached(accel, server, headers={"authorization": "Bearer k"}, metrics=f"{elsewhere}/metrics")
+        with backend.observe() as seen:
+            pass
+    assert seen.figures.prompt == 0
+    assert len(counters.asked) == 2
+    assert not any("authorization" in one.headers for one in counters.asked)
 
 
 def test_a_named_dialect_is_believed_at_once_and_only_its_paths_are_asked(accel: Accel) -> None:
@@ -223,6 +238,15 @@ def test_a_server_that_comes_up_later_is_waited_for(accel: Accel) -> None:
     with serving(server):
         assert backend.wait_ready()
     assert backend.server.dialect == "vllm"
+
+
+def test_a_server_that_came_up_between_two_questions_has_not_answered() -> None:
+    """Some paths were refused a connection: what the others say is not all that it says."""
+    page = Page(200, {}, b"{}")
+    assert answered({"/v1/models": page, "/version": page})
+    assert answered({"/v1/models": page, "/version": "no answer within 2 s"})
+    assert not answered({"/v1/models": "nothing answers there", "/version": page})
+    assert not answered({"/v1/models": "no answer within 2 s"})
 
 
 def test_an_accel_that_is_closed_asks_nothing_any_more(tmp_path: Path) -> None:

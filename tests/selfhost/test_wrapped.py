@@ -18,6 +18,7 @@ import pytest
 
 from agentaccel import Accel, CachePolicy
 from agentaccel.clients import attempt, looking
+from agentaccel.engine import engine as composer
 from agentaccel.hashing import pseudonym
 from agentaccel.selfhost import hints
 from tests.clients.wire import an_accel, records
@@ -204,6 +205,19 @@ async def test_on_an_event_loop_it_is_looked_at_beside_the_call_too(accel: Accel
             await wrapped.chat.completions.create(**ASK)
     assert len(server.looks) == 1
     assert [one.platform for one in records(tmp_path)] == ["server", "llamacpp"]
+
+
+def test_a_server_that_does_not_say_what_it_is_is_not_asked_again(tmp_path: Path) -> None:
+    """Nor is one that is asked just now, by several calls at once."""
+    server = Loopback({CHAT: chat}, otherwise=BAD["errors"])
+    with serving(server):
+        with an_accel(tmp_path) as accel, client(server) as bare:
+            wrapped = accel.wrap(bare)
+            for _ in range(3):
+                with told("does not say what it is") as found:
+                    wrapped.chat.completions.create(**ASK)
+                    assert found.wait(10 if len(server.calls) == 1 else 0) == (len(server.calls) == 1)
+        assert len(server.looks) == 1
 
 
 @pytest.mark.parametrize("how", ["platform", "environment", "off", "disabled", "attached", "bypass"])
@@ -472,6 +486,18 @@ def test_a_server_that_refuses_whatever_is_left_out_is_not_asked_for_ever(accel:
     """A field that was left out already is not left out again."""
     server = engine("dynamo-1.6.1")
     server.says[CHAT] = Answer({"message": NESTED}, 400)
+    with serving(server):
+        attached(accel, server)
+        with pytest.raises(openai.BadRequestError, match="unknown field"):
+            talk(accel, server, openai.OpenAI, 1)
+    assert len(server.calls) == 2
+
+
+def test_nor_is_it_where_the_field_could_not_be_left_out(accel: Accel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure of ours is no loop: the second refusal goes to the sender."""
+    monkeypatch.setattr(composer, "unrefused", lambda plan, refused: plan)
+    server = engine("dynamo-1.6.1")
+    server.says[CHAT] = strict_inside
     with serving(server):
         attached(accel, server)
         with pytest.raises(openai.BadRequestError, match="unknown field"):

@@ -1,0 +1,102 @@
+"""The tests of attaching, looking and refusals bite: without any single guard they fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import Mutant, running, survives
+
+GUARDS = (
+    Mutant(
+        guard="headers that another host is shown by a redirect",
+        at="agentaccel.selfhost.asking:Asker._got",
+        old="if urlsplit(old)[:2] != urlsplit(url)[:2]:",
+        new="if False:",
+    ),
+    Mutant(
+        guard="headers that another host is shown for its counters",
+        at="agentaccel.selfhost.asking:Asker._got",
+        old="self.headers if urlsplit(url).hostname in self.hosts else {}",
+        new="self.headers",
+    ),
+    Mutant(
+        guard="headers of the client's that are no credentials",
+        at="agentaccel.clients.looking:look_at",
+        old='for name in ("host", *CREDENTIALS) if name in request.headers',
+        new="for name in request.headers",
+    ),
+    Mutant(
+        guard="looks from code whose calls go out as written",
+        at="agentaccel.clients.looking:look_at",
+        old="or current.get().bypass ",
+        new="",
+    ),
+    Mutant(
+        guard="a second look at a server that has answered",
+        at="agentaccel.engine.servers:Servers.know",
+        old="            self._looks[_own(address)] = _MOST_LOOKS\n",
+        new="            self._looks.pop(_own(address), None)\n",
+    ),
+    Mutant(
+        guard="a second name of a session",
+        at="agentaccel.engine.servers:hinted",
+        old="own = names_session(draft.headers)",
+        new="own = False",
+    ),
+    Mutant(
+        guard="a salt over the sender's own",
+        at="agentaccel.engine.servers:_fits",
+        old="and not any(one in own for one in value)",
+        new="",
+    ),
+    Mutant(
+        guard="headers where the plan is not applied",
+        at="agentaccel.engine.engine:Engine._begin",
+        old="headers=applied.headers",
+        new="headers=planned.plan.headers",
+    ),
+    Mutant(
+        guard="a field that is refused again and again",
+        at="agentaccel.clients.attempt:Attempt.refused",
+        old="places <= self._engine.servers.refused(self._server)",
+        new="not places",
+    ),
+    Mutant(
+        guard="fields that were refused before",
+        at="agentaccel.engine.engine:Engine._for_its_server",
+        old="return unrefused(chosen, refused) if refused else chosen",
+        new="return chosen",
+    ),
+    Mutant(
+        guard="counters of a replica that did not answer",
+        at="agentaccel.selfhost.metrics:observed",
+        old="if missing or not pairs:",
+        new="if not pairs:",
+    ),
+    Mutant(
+        guard="a server that came up between two questions",
+        at="agentaccel.selfhost.asking:answered",
+        old="and _NOBODY not in asked.values()",
+        new="",
+    ),
+)
+
+COMMAND = [
+    *running("tests/selfhost/test_wrapped.py", "tests/selfhost/test_attach.py", "tests/selfhost/test_metrics.py"),
+    *("-o", "timeout=30"),
+]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
+def test_they_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
+    """Chosen by us: a test of a guard that passes without the guard is none."""
+    assert survives(mutant, tmp_path, COMMAND) is None
+
+
+@pytest.mark.soak
+def test_with_every_guard_they_pass(tmp_path: Path) -> None:
+    """Or the others would prove nothing."""
+    assert survives(None, tmp_path, COMMAND) is not None
