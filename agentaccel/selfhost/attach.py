@@ -79,6 +79,9 @@ class Backend:
         """What is known of the first server."""
         return self._servers[self._places[0]]
 
+    def __repr__(self) -> str:
+        return "".join(["<Backend", *(f" {place.name}: {self._servers[place]}." for place in self._places), ">"])
+
     def hints(self, hints: Hints) -> Rendered:
         """What the first server is sent for `hints`, for a call of your own: `extra_body=sent.fields,
         extra_headers=sent.headers`. What `Accel.session` says of a conversation is sent without that."""
@@ -162,6 +165,7 @@ class Backend:
         self._servers[place] = probe(asked, named=self._dialect)
         if answered(asked):
             self._known.know(place.address, self._servers[place])
+            log.info("agentaccel: %s is %s", place.name, self._servers[place])
         return answered(asked)
 
     def _looks(self) -> dict[str, Look | None]:

@@ -61,6 +61,17 @@ def test_an_attached_server_is_asked_what_it_is(accel: Accel, name: str, dialect
     assert len(server.asked) == len({one.path for one in server.asked})
 
 
+def test_what_was_found_is_one_log_line(accel: Accel, caplog: pytest.LogCaptureFixture) -> None:
+    """And what is printed of a backend says the same."""
+    server = engine("vllm-0.32.0-cpu")
+    with serving(server), caplog.at_level(logging.INFO, "agentaccel"):
+        backend = attached(accel, server)
+    name = server.url.removeprefix("http://")
+    [line] = [one.getMessage() for one in caplog.records if one.name == "agentaccel"]
+    assert line == f"agentaccel: {name} is vLLM 0.32.0; tiny; 4096 tokens a request"
+    assert repr(backend) == f"<Backend {name}: vLLM 0.32.0; tiny; 4096 tokens a request.>"
+
+
 async def test_on_an_event_loop_nothing_waits_in_the_way(accel: Accel) -> None:
     """A detector looks for calls that block; the form without `await` says what to write."""
     server = engine("vllm-0.32.0-cpu")

@@ -314,14 +314,18 @@ def test_calls_in_front_of_a_server_that_answers_badly_are_what_they_are_without
 
 
 @pytest.mark.slow
-def test_a_call_does_not_wait_for_a_server_that_is_silent_when_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_attached", [False, True])
+def test_a_call_does_not_wait_for_a_server_that_is_silent_when_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_attached: bool
 ) -> None:
-    """The question goes on beside the calls, and is given up."""
+    """The question goes on beside the calls, and is given up; so it is where the server was attached, too."""
+    pytest.importorskip("tenacity", reason="needs the extra selfhost")
     monkeypatch.setattr(looking, "_SECONDS", 0.2)
     server = Loopback({CHAT: chat}, otherwise=BAD["silence"])
     with serving(server):
         with an_accel(tmp_path) as accel, client(server) as bare:
+            if is_attached:
+                accel.backend(f"{server.url}/v1", timeout=0.1)
             wrapped = accel.wrap(bare)
             for _ in range(3):
                 assert wrapped.chat.completions.create(**ASK).choices[0].message.content == "Hello."

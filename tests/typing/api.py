@@ -30,6 +30,7 @@ from agentaccel.errors import UnknownModel
 from agentaccel.hooks import Listener, Told
 from agentaccel.otel import export
 from agentaccel.rewrite import extractive
+from agentaccel.selfhost.hints import Hints
 from agentaccel.testing import ManualClock, SystemClock
 from agentaccel.turn import Command, Finished, Reported, Started
 from agentaccel.types import Cause, Drift, Expected, Marker, Miss
@@ -151,6 +152,15 @@ def own_http(accel: Accel) -> None:
     turn.handle(Reported(usage=Usage(input=3, read=0, write={"5m": 3}, output=1)))
     turn.handle(Finished(1.0))
     assert_type(Usage().uncached, int | None)
+
+
+async def servers(accel: Accel) -> None:
+    backend = accel.backend(["http://127.0.0.1:8000/v1"], headers={"authorization": "Bearer k"})
+    assert_type(await backend.ready(), bool)
+    async with backend.observe() as seen:
+        assert_type(seen.figures.hit_rate, float | None)
+    assert_type(backend.server.version, str | None)
+    assert_type(dict(backend.hints(Hints(priority=1)).headers), dict[str, str])
 
 
 def settings() -> Accel:
