@@ -148,12 +148,11 @@ class _Planned:
 class EngineProcess:
     """One launched engine. Entering it starts the engine and waits until it is ready; leaving it stops the engine.
 
-    Thread-safe. A forked child neither stops nor watches the engine of its parent.
+    Thread-safe. A forked child cannot stop the engine of its parent: the pipe that keeps it is open in the parent, too.
     """
 
     def __init__(self, planned: _Planned, say: Say) -> None:
         self._planned, self._say = planned, say
-        self._owner = os.getpid()
         self._lock, self._stopping = Lock(), threading.Event()
         self._supervisor: subprocess.Popen[bytes] | None = None
         self._output: IO[bytes] | None = None
@@ -206,8 +205,6 @@ class EngineProcess:
     def stop(self) -> None:
         """Stop the engine and all that it has started: they are asked to end, and after `GRACE` seconds ended. Returns
         when they have. An engine that was never started, or has ended, is no error."""
-        if os.getpid() != self._owner:
-            return
         self._stopping.set()
         with self._lock:
             self._end()
@@ -237,7 +234,7 @@ class EngineProcess:
 
     def _run(self) -> None:
         planned, script = self._planned, Path(__file__).with_name("supervisor.py")
-        words = [sys.executable, "-I", "-S", str(script), str(self._owner), str(GRACE), *planned.argv]
+        words = [sys.executable, "-I", "-S", str(script), str(os.getpid()), str(GRACE), *planned.argv]
         try:
             self._output = (  # until the engine has ended
                 tempfile.TemporaryFile() if planned.log is None else planned.log.open("ab+")  # noqa: SIM115

@@ -285,7 +285,8 @@ def _progress(part: Part, staging: Path, seconds: str) -> str:
         for name in names:
             with contextlib.suppress(OSError):  # likewise
                 size += os.stat(os.path.join(folder, name)).st_size
-    return f"installing {part.name}: {seconds}, {size / 1e6:.0f} MB on the disk so far"
+    so_far = f", {size / 1e6:.0f} MB on the disk so far" if size >= 1e6 else ""  # uv keeps it elsewhere at first
+    return f"installing {part.name}: {seconds}{so_far}"
 
 
 def failure(part: Part, status: int, said: Sequence[str]) -> str:

@@ -34,6 +34,7 @@ def main(port: int, words: list[str]) -> None:
 
 
 def serve(server: socket.socket, values: dict[str, str]) -> None:
+    signal.alarm(120)  # so that one that a failing test has left goes away
     stay, asked = [], 0
     while True:
         connection, _ = server.accept()

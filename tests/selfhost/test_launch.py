@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[2]
 def fake(*words: str, port: int | None = None, program: tuple[str, ...] = (), **options: object) -> EngineProcess:
     port = port or free_port()
     argv = program or (sys.executable, "-I", "-S", FAKE, str(port), *words)
+    options = {"patience": 20, **options}
     return launch(argv, url=f"http://127.0.0.1:{port}", **options)  # type: ignore[arg-type]
 
 
@@ -45,14 +46,14 @@ def get(url: str) -> str:
 
 @contextlib.contextmanager
 def connected(port: int) -> Iterator[socket.socket]:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as line:
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
         line.sendall(b"GET /stay HTTP/1.0\r\n\r\n")
         assert line.recv(4) == b"here"
         yield line
 
 
 def has_ended(line: socket.socket) -> bool:
-    """Wait until whoever holds the other end of `line` is gone; fails after its 30 seconds."""
+    """Wait until whoever holds the other end of `line` is gone; fails after its 20 seconds."""
     with contextlib.suppress(ConnectionResetError):
         assert line.recv(1) == b""
     return True
@@ -137,9 +138,10 @@ def test_the_error_says_how_an_engine_failed_to_start(program: tuple[str, ...], 
 
 @pytest.mark.slow
 def test_an_engine_that_is_not_ready_in_time_is_stopped() -> None:
-    with pytest.raises(EngineError, match=r"was not ready after 0\.5 s; .*\nfake engine: begins") as raised:
-        fake("never", patience=0.5).start()
-    assert "python" in str(raised.value)
+    engine = fake("never", patience=0.5)
+    with pytest.raises(EngineError, match=r"^python.* was not ready after 0\.5 s; .*\nfake engine: begins"):
+        engine.start()
+    assert not engine.running
 
 
 @pytest.mark.slow
