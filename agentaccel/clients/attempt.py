@@ -177,7 +177,7 @@ class Attempt:
             return False
         return bool(added(self.body, self._written))
 
-    def refused(self, body: bytes) -> bool:
+    def refused(self, status: int, body: bytes) -> bool:
         """True if the body of a refusal names a field of ours: nothing was generated, this attempt is over, and another
         one goes without the field, now and from now on."""
         try:
@@ -191,7 +191,7 @@ class Attempt:
             log.exception("agentaccel: could not read a refusal; it goes on")
             return False
         log.info("agentaccel: %s:%d refuses %s; asked again without", *self._server, ", ".join(sorted(places)))
-        self._end(lambda now: Failed(at=now, status=REFUSALS[0], error="refused field"))
+        self._end(lambda now: Failed(at=now, status=status, error="refused field"))
         return True
 
     @property

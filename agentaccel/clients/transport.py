@@ -234,7 +234,8 @@ class _SyncTransport(_Transport):
             with attempt:
                 attempt.wait()
                 response = self._inner.handle_request(sent)
-                if not attempt.may_be_ours(response.status_code) or not attempt.refused(peek(response)):
+                status = response.status_code
+                if not attempt.may_be_ours(status) or not attempt.refused(status, peek(response)):
                     break
                 response.close()
             outgoing = outgoing._replace(retries=outgoing.retries + 1)
@@ -270,7 +271,8 @@ class _AsyncTransport(_Transport):
             with attempt:
                 await attempt.wait_async()
                 response = await self._inner.handle_async_request(sent)
-                if not attempt.may_be_ours(response.status_code) or not attempt.refused(await peek_async(response)):
+                status = response.status_code
+                if not attempt.may_be_ours(status) or not attempt.refused(status, await peek_async(response)):
                     break
                 await response.aclose()
             outgoing = outgoing._replace(retries=outgoing.retries + 1)

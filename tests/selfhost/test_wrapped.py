@@ -415,6 +415,17 @@ def test_several_fields_are_left_out_and_the_senders_own_go_on(accel: Accel, kin
     assert [set(one.body) - {"model", "messages", "user"} for one in server.calls] == [{"cache_salt"}, set(), set()]
 
 
+def test_a_server_of_fastapi_refuses_with_another_status(accel: Accel, tmp_path: Path) -> None:
+    """422 with a list of errors; the record has it as it came."""
+    wrong = {"type": "extra_forbidden", "loc": ["body", "cache_salt"], "msg": "Extra inputs are not permitted"}
+    server = engine("vllm-0.32.0-cpu")
+    server.says[CHAT] = lambda asked: Answer({"detail": [wrong]}, 422) if "cache_salt" in asked.body else chat(asked)
+    with serving(server):
+        attached(accel, server)
+        talk(accel, server, openai.OpenAI, 1)
+    assert [(one.outcome, one.status) for one in records(tmp_path)] == [("failed", 422), ("ok", None)]
+
+
 def test_an_attempt_without_the_field_goes_on_with_the_conversation_that_the_first_one_began(
     accel: Accel, tmp_path: Path
 ) -> None:
