@@ -141,20 +141,28 @@ class EngineWork:
     """Those of them that the model would have made itself; may be more than the reply has, which ends in between."""
 
 
-def prefilled(work: EngineWork | None, usage: Usage, waited: float | None) -> tuple[float, int]:
-    """Seconds in which a server computed so many tokens of a prompt; no tokens where that is not known.
+def prefilled(work: EngineWork | None, usage: Usage, waited: float | None) -> tuple[float, int] | None:
+    """Seconds in which a server computed so many tokens of a prompt; None where that is not known.
 
     Where it does not say so itself, it is what was not read, in the time until the reply began: `waited`, None where
-    that was not seen.
+    that was not seen, without the time in its queue where it tells that. More tokens than the prompt has are believed
+    of nobody.
 
     >>> prefilled(EngineWork(computed=50, prefill=0.5), Usage(input=90, read=40), 2.0)
     (0.5, 50)
     >>> prefilled(None, Usage(input=90, read=40), 2.0), prefilled(None, Usage(input=90), 2.0)
-    ((2.0, 50), (0.0, 0))
+    ((2.0, 50), None)
     """
-    tokens = work.computed if work is not None and work.computed is not None else usage.uncached
-    seconds = work.prefill if work is not None and work.prefill is not None else waited
-    return (0.0, 0) if seconds is None or not tokens else (seconds, tokens)
+    work = work or EngineWork()
+    if usage.input is None:
+        return None
+    told = work.computed is not None and work.computed <= usage.input
+    tokens = work.computed if told else usage.uncached
+    if work.prefill is not None:
+        seconds: float | None = work.prefill
+    else:
+        seconds = None if waited is None else max(waited - (work.queued or 0.0), 0.0)
+    return None if seconds is None or tokens is None else (seconds, tokens)
 
 
 Request = Mapping[str, Any]

@@ -61,7 +61,7 @@ class Situation:
     """Those of a session's request: which session, which request, and when."""
     sessions: int = 1
     """They take turns."""
-    slots: int | None = None
+    slots: int = 1
 
 
 def _text(title: str, tokens: int) -> str:

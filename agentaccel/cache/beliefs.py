@@ -16,7 +16,8 @@ Everything learned is a pair (yes, n) under a topic: *n* occasions, *yes* of the
 - `announced`: what was written ahead of a request that the agent had announced was read by it
 - `grows`: tokens by which a prompt was longer than the one before; a mean, not a probability
 - `bytes/MODEL`: bytes sent and tokens counted; a ratio, not a probability
-- `prefill/MODEL`: seconds in which a server of the user's own computed so many tokens of prompts
+- `prefill/MODEL`: seconds in which a server of the user's own computed the tokens of prompts, and these tokens, each
+  times the tokens: so that the largest prompts count most
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ def remembered(topic: str) -> float:
     """The most occasions that the past counts for under `topic`, so that a workload can change its ways."""
     if topic.startswith(("pause/", "after/", ALIVE)):
         return 1000.0
-    return 1e7 if topic.startswith(("bytes/", "prefill/")) else 40.0
+    if topic.startswith("prefill/"):
+        return 1e8  # a few large prompts: another load is another speed
+    return 1e7 if topic.startswith("bytes/") else 40.0
 
 
 END_OF, PARAMETERS = "end of ", "parameters."

@@ -120,10 +120,12 @@ def _prefilled(sent: Sent) -> tuple[Observation, ...]:
     itself, else until the reply began."""
     if not sent.prefix.facts.self_hosted:
         return ()
-    seconds, tokens = prefilled(
-        sent.work, sent.usage, sent.visible - sent.started if sent.prefix.prompt.stream else None
-    )
-    return (Observation(f"prefill/{sent.prefix.prompt.model}", seconds, float(tokens)),) if tokens else ()
+    prompt = sent.prefix.prompt
+    done = prefilled(sent.work, sent.usage, sent.visible - sent.started if prompt.stream else None)
+    if done is None:
+        return ()
+    seconds, tokens = done  # times the tokens: of a small prompt most of the time is what any request takes
+    return (Observation(f"prefill/{prompt.model}", seconds * tokens, float(tokens * tokens)),) if tokens else ()
 
 
 def _grows(observed: Observed, now: int | None, before: int | None) -> tuple[Observation, ...]:

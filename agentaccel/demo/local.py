@@ -341,6 +341,7 @@ def _run(start: Start, form: LocalForm, place: _Place) -> LocalRun:
         start(form.engine) as engine,
         openai.OpenAI(base_url=f"{engine.url}/v1", api_key="none", max_retries=0) as client,
     ):
+        _asked(client, [{"role": "user", "content": "."}], {}, place.clock)  # what only a first request takes
         if place.column == BARE:
             return LocalRun(replies=tuple(_replies(form, client, place, lambda session: nullcontext())))
         used = set[str]()

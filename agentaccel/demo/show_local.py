@@ -77,10 +77,11 @@ def _of(runs: int) -> str:
 
 
 def _cell(result: LocalResult, column: str) -> str:
-    run, best = result.runs[column][0], min(result.runs[one][0].computed for one in COLUMNS)
+    run = result.runs[column][0]
     tokens = f"{run.computed:,} of {run.prompt:,}"
-    shown = f"[bold green]{tokens}[/bold green]" if column == OURS and run.computed == best else tokens
-    return f"{result.first(column):.1f} s\n{shown}"
+    won = column == OURS and run.computed < result.runs[BARE][0].computed
+    shown = f"[bold green]{tokens}[/bold green]" if won else tokens
+    return f"{result.first(column):.1f} s\n{shown}\n[dim]{run.tokens_per_step:.2f} tokens a step[/dim]"
 
 
 def _sentences(results: Sequence[LocalResult]) -> list[str]:

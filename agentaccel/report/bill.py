@@ -177,15 +177,14 @@ def billed(turn: TurnRecord, cards: Cards, facts: CacheFacts | None, needed: int
         perfect_read + besides,
         _missed(answer, cards.answer) if turn.misses and cards.answer is not None else None,
         _bill(turn, cards, perfect_read) if cards.known else None,
-        _prefill(turn) if turn.work is not None or (facts is not None and facts.self_hosted) else None,
+        _prefill(turn) if (turn.work is not None if facts is None else facts.self_hosted) else None,
         cards.unknown,
     )
 
 
 def _prefill(turn: TurnRecord) -> tuple[float, int] | None:
     heard = turn.first_byte - turn.started if turn.first_byte is not None and turn.started else None
-    seconds, tokens = prefilled(turn.work, turn.usage, heard)
-    return (seconds, tokens) if tokens else None
+    return prefilled(turn.work, turn.usage, heard)
 
 
 def _whole(turn: TurnRecord, usage: Usage) -> bool:

@@ -176,9 +176,12 @@ class EngineSum:
     input: int = 0
     computed: int = 0
     prefill: float = 0.0
+    squares: int = 0
+    """Of the tokens computed, each request's squared."""
+    products: float = 0.0
+    """Of the tokens computed and the seconds for them, each request's multiplied."""
     modelled: int = 0
     as_written: int = 0
-    saved: float = 0.0
     outputs: int = 0
     output: int = 0
     decode: float = 0.0
@@ -201,13 +204,14 @@ class EngineSum:
         self.input += turn.usage.input or 0
         self.computed += tokens
         self.prefill += seconds
+        self.squares += tokens * tokens
+        self.products += tokens * seconds
         written = turn.as_written.uncached if turn.as_written is not None else None
         if turn.mode != "on":
             written = tokens
         if written is not None:
             self.modelled += turn.mode == "on"
             self.as_written += written
-            self.saved += (written - tokens) * seconds / tokens
         else:
             self.as_written += tokens
         work, made = turn.work, turn.usage.output
@@ -217,7 +221,7 @@ class EngineSum:
             self.outputs += 1
             self.output += made
             self.decode += work.decode
-        if work.drafted is not None and work.accepted is not None:
+        if work.drafted and work.accepted is not None and work.accepted <= work.drafted:
             self.told += 1
             self.drafted += work.drafted
             self.accepted += work.accepted
@@ -225,6 +229,15 @@ class EngineSum:
             # Drafts that reach beyond the end of a reply are counted as accepted, too.
             self.passes += max(work.steps or 0, made - work.accepted, 1)
             self.untold += work.steps is None
+
+    @property
+    def each(self) -> float:
+        """Seconds for one more token of a prompt: the slope of a line through all requests, because some of the time
+        of each is what any request takes; the mean where they do not tell these apart."""
+        spread = self.requests * self.squares - self.computed * self.computed
+        slope = (self.requests * self.products - self.computed * self.prefill) / spread if spread else 0.0
+        mean = self.prefill / self.computed if self.computed else 0.0
+        return slope if 0.0 < slope < mean else mean
 
     def figures(self) -> EngineFigures | None:
         """The figures so far."""
@@ -236,7 +249,7 @@ class EngineSum:
             computed=self.computed,
             prefill=self.prefill,
             as_written=self.as_written if self.modelled else None,
-            saved=self.saved if self.modelled else None,
+            saved=(self.as_written - self.computed) * self.each if self.modelled else None,
             output=self.output if self.outputs else None,
             decode=self.decode,
             drafted=self.drafted if self.told else None,

@@ -157,7 +157,7 @@ class EngineFigures:
     as_written: int | None
     """What would have been computed of the prompts as the user wrote them; None where no request was modelled."""
     saved: float | None
-    """Seconds that this would have taken longer, at the speed of each request; negative where less. None as above."""
+    """Seconds that this would have taken longer, by what one more token takes; negative where less. None as above."""
     output: int | None
     """Tokens of those replies of which the time that they took is known."""
     decode: float

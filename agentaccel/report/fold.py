@@ -218,7 +218,7 @@ class Sums:
         cause.tokens += miss.tokens
         if billed.missed is not None:
             cause.usd = (cause.usd or 0.0) + miss.tokens * billed.missed
-        if billed.prefill is not None:
+        if billed.prefill is not None and billed.prefill[1]:
             seconds, tokens = billed.prefill
             cause.seconds = (cause.seconds or 0.0) + miss.tokens * seconds / tokens
 

@@ -249,7 +249,7 @@ def _engine(group: Group) -> Block:
         (
             "computed",
             exact(work.computed),
-            f"of {exact(work.input)} tokens of prompts: {share(work.computed / work.input)}",
+            f"of {exact(work.input)} tokens of prompts: {share(work.computed / work.input if work.input else None)}",
         ),
         ("  as you wrote it", exact(work.as_written), _engine_saved(work)),
         (
@@ -273,7 +273,10 @@ def _engine(group: Group) -> Block:
             ("tokens a step", steps, "of replies with drafts"),
             ("accepted", accepted, f"of {exact(work.drafted)} drafted"),
         ]
-    return Block(title="Engine", rows=tuple(rows))
+    after = ""
+    if work.requests < group.requests:
+        after = f"Over {work.requests:,} of {plural(group.requests, 'request')}: of the others that is not told."
+    return Block(title="Engine", rows=tuple(rows), after=after)
 
 
 def _engine_saved(work: EngineFigures) -> str:

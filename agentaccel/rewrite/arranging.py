@@ -90,8 +90,10 @@ def arrange(request: Request, prompt: Prompt, facts: CacheFacts, wire: Wire, kno
     untouched = Arranged(request, prompt, knowing.memory)
     if prompt.held or prompt.illegal or not prompt.messages or not facts.operator_message:
         return untouched
-    says = not unsaid(request, prompt, facts, wire)
-    memory = knowing.memory or NO_MEMORY
+    unable = unsaid(request, prompt, facts, wire)
+    says, memory = not unable, knowing.memory or NO_MEMORY
+    if unable and knowing.policy.move_volatile and any(text.moved for text in memory.texts.values()):
+        untouched = untouched._replace(reasons=(f"nothing is moved in this request: {unable}",))
     listing = _frozen(request, prompt, facts, wire, knowing, says)
     moves = _no_moves(memory)
     if knowing.policy.move_volatile and says:

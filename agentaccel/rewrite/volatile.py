@@ -15,6 +15,7 @@ T counts as it will be then, T + g·(1/(1 - f·(1 - q)) - 1).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -119,6 +120,8 @@ NAME = "current value"
 """What a moved piece is called, with its number: where it stood, and at the end."""
 
 _ELSEWHERE = ", at the end of this conversation]"
+_MOVED = re.compile(rf"\[{NAME} \d+{re.escape(_ELSEWHERE)}")
+"""What `reference` gives."""
 
 
 def reference(number: int) -> str:
@@ -168,7 +171,7 @@ def take(text: Text, before: KnownText | None, terms: PieceTerms, *, room: float
     `broken` tells that the prefix breaks in front of it anyway, so that a change of mind costs nothing.
     """
     units = units_of(text.text, words=text.place == "tools")
-    if _ELSEWHERE in text.text:
+    if _MOVED.search(text.text):
         return "it was moved out of before this request came here"
     if len(units) > MOST_UNITS:
         return "it is too long to be compared"

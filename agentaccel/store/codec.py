@@ -235,7 +235,13 @@ def _part(raw: Mapping[str, Any]) -> BilledPart:
 
 def _work(raw: Mapping[str, Any]) -> EngineWork:
     _check(raw, _WORK)
-    return EngineWork(**raw)
+    for name in _COUNTS_OF_WORK & raw.keys():
+        if raw[name] is not None:
+            _check_count(raw[name])
+    return EngineWork(**{name: value for name, value in raw.items() if name in EngineWork.__slots__})
+
+
+_COUNTS_OF_WORK = frozenset({"computed", "steps", "drafted", "accepted"})
 
 
 def _drift(raw: Mapping[str, Any]) -> Drift:

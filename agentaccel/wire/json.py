@@ -71,7 +71,7 @@ def count_of(raw: Mapping[str, Any], name: str) -> int | None:
 def seconds_of(raw: Mapping[str, Any], name: str) -> float | None:
     """The milliseconds under `name`, in seconds; None where there are none, or none that a clock can have told."""
     value = raw.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0.0 <= value < 1e12:  # thirty years
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 1e-3 <= value < 1e12:  # to thirty years
         return None
     return value / 1000.0
 

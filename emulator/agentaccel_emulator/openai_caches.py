@@ -117,16 +117,21 @@ class PromptCaches:
             recomputes=1 if extra.get("self_hosted") else 0,
         )
         pieces = tuple(asked.prompt.pieces)
-        machine = root_hash([asked.scope, asked.body.get("cache_salt")], asked.prompt.seed)
+        own = extra.get("self_hosted") and not facts.salt_field  # a server that keeps nobody's prefixes apart
+        apart = [None, None] if own else [asked.scope, asked.body.get("cache_salt")]
+        machine = root_hash(apart, asked.prompt.seed)
         if rate := extra.get("key_rate", 0):
             router = self._routers.setdefault(rate, Router(rate))
             key = asked.body.get("prompt_cache_key") or ""
             machine = router.machine(machine, pieces, key, asked.tokenizer, asked.now)
         total, tokenizer = sum(piece.tokens(asked.tokenizer) for piece in pieces), asked.tokenizer
         if (slots := self.slots) is not None:
-            read = min(slots.match(machine, pieces, tokenizer), total - rules.recomputes)
-            slots.keep(machine, pieces, tokenizer)  # at once: while it computes, the slot is taken
-            return Bill(total=total, read=max(read, 0))
+            read = min(slots.match(machine, pieces, tokenizer, asked.now), total - rules.recomputes)
+
+            def take(visible_at: float) -> None:
+                slots.keep(machine, pieces, tokenizer, now=asked.now, visible_at=visible_at)
+
+            return Bill(total=total, read=max(read, 0), keep=take)
         read = self.automatic.match(machine, pieces, tokenizer, rules, asked.now)
 
         def keep(visible_at: float) -> None:

@@ -24,7 +24,11 @@ def ran(form: LocalForm, policy: Policy = CONSENT, runs: int = 1) -> LocalResult
 
     @contextmanager
     def start(options: TinyOptions) -> Iterator[RunningServer]:
-        behaviour = Behaviour(tokenizer=Tokenizer(bytes_per_token=4.0), timing=Timing(base=0.0, prefill=RATE))
+        behaviour = Behaviour(
+            tokenizer=Tokenizer(bytes_per_token=4.0),
+            timing=Timing(base=0.0, prefill=RATE),
+            slots=options.slots if not options.cache_ram else None,  # what leaves its slot comes back from there
+        )
         with serve(
             Emulator(script=lambda turn: say("Yes."), platform="llamacpp", behaviour=behaviour, clock=clock)
         ) as server:
@@ -98,6 +102,7 @@ def test_the_table_has_both_columns_and_what_was_said_in_them() -> None:
     figures = local_as_json([result])
     assert figures["ok"]
     assert figures["forms"][0]["columns"][OURS][0]["computed"] == ours.computed
+    assert text.count("1.00 tokens a step") == 2
 
 
 def test_a_form_in_which_more_is_computed_is_said_not_to_hold() -> None:

@@ -13,23 +13,22 @@ from agentaccel_emulator import Behaviour, Emulator, HttpRequest, Tokenizer
 A, B, C = ("a" * 400, "b" * 400, "c" * 400)
 
 
-def server(**more: Any) -> Emulator:
+def server(platform: str = "llamacpp", **more: Any) -> Emulator:
     """One that counts each byte of text as a token."""
-    return Emulator(platform="llamacpp", behaviour=Behaviour(tokenizer=Tokenizer(bytes_per_token=1.0), **more))
+    return Emulator(platform=platform, behaviour=Behaviour(tokenizer=Tokenizer(bytes_per_token=1.0), **more))
 
 
-def read(emulator: Emulator, system: str, *said: str) -> int:
+def read(emulator: Emulator, system: str, *said: str, wait: float = 10.0, **fields: str) -> int:
     """Tokens that a chat with these instructions and words reads."""
     roles = ("user", "assistant")
     messages = [{"role": "system", "content": system}]
     messages += [{"role": roles[at % 2], "content": text} for at, text in enumerate(said)]
-    body = json.dumps({"model": "m", "messages": messages}).encode()
+    body = json.dumps({"model": "m", "messages": messages, **fields}).encode()
     headers = {"content-type": "application/json"}
     reply = emulator.handle(HttpRequest(method="POST", path="/v1/chat/completions", headers=headers, body=body))
     assert reply.status == 200, reply.body
-    timings = json.loads(reply.body)["timings"]
-    emulator.clock.advance(10.0)  # type: ignore[attr-defined]
-    return int(timings["cache_n"])
+    emulator.clock.advance(wait)  # type: ignore[attr-defined]
+    return int(json.loads(reply.body)["usage"]["prompt_tokens_details"]["cached_tokens"])
 
 
 def test_a_slot_holds_the_last_chain_alone() -> None:
@@ -58,6 +57,21 @@ def test_a_slot_that_shares_less_than_a_tenth_is_no_reason_to_take_it() -> None:
     assert read(emulator, A, "x" * 400) == 0
     assert read(emulator, "a" * 50 + "b" * 350, "y" * 400) == 0
     assert read(emulator, A, "x" * 400) == 799
+
+
+def test_a_slot_that_computes_is_nobody_elses() -> None:
+    """Of two requests at once the second goes to the other slot, whatever the first one begins with; a third waits."""
+    emulator = server(slots=2)
+    assert [read(emulator, A, "hi", wait=0.0) for _ in range(2)] == [0, 0]
+    assert read(emulator, A, "hi") == 401
+
+
+def test_nobodys_prefixes_are_kept_apart() -> None:
+    """llama.cpp knows no salt (engines.md, 3.2); vLLM does."""
+    for platform, again in (("llamacpp", 401), ("vllm", 0)):
+        emulator = server(platform=platform)
+        assert read(emulator, A, "hi", cache_salt="a") == 0
+        assert read(emulator, A, "hi", cache_salt="b") == again
 
 
 def test_one_room_gives_up_what_was_used_longest_ago_from_its_end() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from agentaccel import Accel, CachePolicy, HistoryPolicy, Policy, StorePolicy, U
 from agentaccel.rewrite import results
 from agentaccel.testing import ManualClock
 from agentaccel.turn import Finished, FirstByte, Reported, Started
+from agentaccel.wire import dialect
 from tests.driver import Json, prose
 from tests.engine.test_arranging import START, stamp
 
@@ -139,3 +142,77 @@ def test_the_test_above_bites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Without the price of what is given up, nothing is cleared there."""
     monkeypatch.setattr(results, "read_price", lambda facts, beliefs: facts.read)
     assert _cleared(tmp_path, evicts=True) == 0
+
+
+ENDS: dict[str, tuple[Json, Any]] = {
+    "text of a user": ({"role": "user", "content": "Hi"}, "Hi"),
+    "nothing": ({"role": "tool", "tool_call_id": "c", "content": ""}, None),
+    "parts": ({"role": "user", "content": [{"type": "text", "text": "Hi"}]}, "Hi"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_in_a_chat_the_note_is_one_more_part_of_the_last_message(name: str) -> None:
+    """On a line of its own: some templates put parts together as they are. Of nothing the note is all."""
+    message, text = ENDS[name]
+    sent = dialect("chat").with_note({"messages": [message]}, "It is noon.", "last")
+    assert sent is not None
+    before = [{"type": "text", "text": text}] if text else []
+    assert sent["messages"][-1]["content"] == [*before, {"type": "text", "text": "\nIt is noon."}]
+
+
+@pytest.mark.parametrize("content", [None, [], 5])
+def test_where_the_last_message_has_no_text_nothing_is_said(content: Any) -> None:
+    assert (
+        dialect("chat").with_note({"messages": [{"role": "user", "content": content}]}, "It is noon.", "last") is None
+    )
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "I"}]
+    assert dialect("chat").with_note({"messages": said}, "It is noon.", "last") is None
+
+
+@pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
+def test_in_responses_an_output_that_is_text_stays_text(kind: str) -> None:
+    """vLLM takes no list there for some models; a list gets one more part."""
+    item: Json = {"type": kind, "call_id": "c", "output": "found"}
+    sent = dialect("responses").with_note({"input": [item]}, "It is noon.", "last")
+    assert sent is not None
+    assert sent["input"][-1]["output"] == "found\nIt is noon."
+    listed = {**item, "output": [{"type": "input_text", "text": "found"}]}
+    sent = dialect("responses").with_note({"input": [listed]}, "It is noon.", "last")
+    assert sent is not None
+    assert [part["text"] for part in sent["input"][-1]["output"]] == ["found", "\nIt is noon."]
+
+
+@pytest.mark.parametrize(
+    "kind", ["local_shell_call_output", "apply_patch_call_output", "shell_call_output", "reasoning"]
+)
+def test_what_takes_no_text_of_ours_is_left_alone(kind: str) -> None:
+    item = {"type": kind, "call_id": "c", "output": "found"}
+    assert dialect("responses").with_note({"input": [item]}, "It is noon.", "last") is None
+
+
+def test_where_text_that_was_moved_cannot_be_the_plan_says_why(tmp_path: Path) -> None:
+    """A request that ends with words for the model to go on with, in the middle of a conversation."""
+    clock = ManualClock(now=START)
+    policy = Policy(strict=True, store=StorePolicy(path=tmp_path / "t.db"), cache=CachePolicy(move_volatile=True))
+    with Accel(policy, clock=clock, environ={}) as accel, accel.session("s"):
+        for turns in range(3):
+            request = _request(clock.now, turns, clock_first=True)
+            if turns == 1:
+                request["messages"].append({"role": "assistant", "content": "The answer is"})
+            turn = accel.turn(request, provider="compatible", platform="llamacpp")
+            turn.handle(Started(clock.monotonic()))
+            turn.handle(Reported(usage=Usage(input=2800, read=0, output=9)))
+            turn.handle(Finished(clock.monotonic()))
+            said = [one for one in turn.plan.reasons if one.startswith("nothing is moved in this request: ")]
+            assert len(said) == (turns == 1)
+            clock.advance(9)
+
+
+def test_words_that_only_look_like_ours_do_not_keep_a_clock_in_its_place(tmp_path: Path) -> None:
+    clock, policy = ManualClock(now=START), Policy(cache=CachePolicy(move_volatile=True), strict=True)
+    with Accel(replace(policy, store=StorePolicy(path=tmp_path / "t.db")), clock=clock, environ={}) as accel:
+        request = _request(clock.now, 0, clock_first=True)
+        request["messages"][0]["content"] += "\n[Ask for a rating, at the end of this conversation]"
+        plan = accel.plan(request, provider="compatible", platform="llamacpp")
+        assert plan.consents == ("move_volatile",)

@@ -85,7 +85,8 @@ def note_of(sent: Json) -> str:
     content = last.get("content") if isinstance(last, dict) else None
     if isinstance(content, list) and content:
         content = content[-1].get("text") if isinstance(content[-1], dict) else None
-    return content if isinstance(content, str) and content.startswith((HEADER, "Not available")) else ""
+    note = content.lstrip("\n") if isinstance(content, str) else ""
+    return note if note.startswith((HEADER, "Not available")) else ""
 
 
 def restored(sent: Json, written: Json) -> Json:

@@ -40,13 +40,14 @@ SECOND = turn(
 
 
 def test_what_a_server_computed_is_told_in_tokens_and_seconds() -> None:
-    """1,100 of 2,100 tokens in 6 s. As written it would have computed 1,000 + 1,090, of which the second request had
-    990 more than it did, at its own 0.01 s a token: 9.9 s. A missed token of it took as long: 50 of them 0.5 s."""
+    """1,100 of 2,100 tokens in 6 s. As written it would have computed 1,000 + 1,090, which is 990 more. By the line
+    through (1,000 tokens, 5 s) and (100, 1 s) another token takes 4 s / 900: 4.4 s. Missed tokens were computed at the
+    speed of their request, 0.01 s each: 50 of them in 0.5 s."""
     found = report([FIRST, SECOND]).total
     engine = found.engine
     assert engine is not None
     assert (engine.requests, engine.input, engine.computed, engine.as_written) == (2, 2100, 1100, 2090)
-    assert (engine.prefill, engine.saved) == (6.0, pytest.approx(9.9))
+    assert (engine.prefill, engine.saved) == (6.0, pytest.approx(4.4))
     [cause] = found.causes
     assert (cause.tokens, cause.seconds) == (50, pytest.approx(0.5))
 
@@ -89,7 +90,7 @@ def test_the_text_says_what_was_saved_in_seconds_and_leaves_money_out() -> None:
     text = render_text(report([FIRST, SECOND], causes=True))
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "computed 1,100 of 2,100 tokens of prompts: 52.4 %" in lines
-    assert "as you wrote it 2,090 agentaccel saved 990 tokens and 9.9 s" in lines
+    assert "as you wrote it 2,090 agentaccel saved 990 tokens and 4.4 s" in lines
     assert "in 6.0 s 183 tokens a second" in lines
     assert "prompt changed 1 50 n/a 0.5" in lines
     assert "Cost (USD)" not in lines
@@ -106,3 +107,40 @@ def test_the_form_for_programs_has_the_same_figures() -> None:
     engine = total["engine"]
     assert isinstance(engine, dict)
     assert (engine["computed"], engine["prefill"], engine["tokens_per_step"]) == (1100, 6.0, 4.0)
+
+
+def test_what_any_request_takes_is_not_counted_as_saved() -> None:
+    """Each takes 0.3 s and a millisecond a token. Of six prompts of 3,000 tokens all but the first are read but for 75;
+    as written each would have been computed: 5 * 2,925 ms are saved, and not what 75 tokens took with their 0.3 s."""
+    first = turn(0, 3000, 0, EngineWork(computed=3000, prefill=3.3), as_written=Usage(input=3000, read=0))
+    later = turn(9, 3000, 2925, EngineWork(computed=75, prefill=0.375), as_written=Usage(input=3000, read=0))
+    engine = report([first, *[replace(later, started=NOON + 9 * n) for n in range(1, 6)]]).total.engine
+    assert engine is not None
+    assert engine.saved == pytest.approx(5 * 2.925)
+
+
+def test_what_cannot_be_is_believed_of_no_server() -> None:
+    """More computed than the prompt has: what was not read counts. More accepted than drafted: no drafts are told."""
+    odd = turn(0, 100, 40, EngineWork(computed=99_999, prefill=1.0, drafted=3, accepted=9))
+    engine = report([odd]).total.engine
+    assert engine is not None
+    assert (engine.computed, engine.drafted, engine.tokens_per_step) == (60, None, None)
+    nothing = report([turn(0, 100, 40, EngineWork(prefill=1.0, drafted=0, accepted=0))]).total.engine
+    assert nothing is not None
+    assert nothing.drafted is None
+
+
+def test_a_reply_without_usage_has_no_share_in_it() -> None:
+    """llama.cpp tells its timings in streams that were not asked for usage: of what prompt they are nobody knows."""
+    untold = turn(0, 0, None, EngineWork(computed=500, prefill=1.0), mode="observe")
+    found = report([replace(untold, usage=Usage()), FIRST])
+    assert found.total.engine is not None
+    assert found.total.engine.requests == 1
+    assert "Over 1 of 2 requests: of the others that is not told." in render_text(found)
+    assert report([replace(untold, usage=Usage())]).total.engine is None
+
+
+def test_a_prompt_that_was_kept_whole_counts_as_well() -> None:
+    engine = report([FIRST, turn(9, 1000, 1000, EngineWork(computed=0, prefill=0.1))]).total.engine
+    assert engine is not None
+    assert (engine.requests, engine.input, engine.computed) == (2, 2000, 1000)

@@ -32,6 +32,10 @@ SAID = {
     "Dynamo": (DYNAMO, EngineWork(prefill=0.022, queued=0.0015)),
     "a plain server": ({"usage": {"prompt_tokens": 5, "completion_tokens": 1}}, None),
     "nothing in them": ({"timings": {}, "metrics": None, "nvext": {"timing": None}}, None),
+    "a queue that took longer than all": (
+        {"metrics": {"time_to_first_token_ms": 1.0, "queue_time_ms": 2.0}},
+        EngineWork(queued=0.002),
+    ),
     "what no clock tells": ({"timings": {"prompt_ms": -1.0, "predicted_ms": True, "prompt_n": "63"}}, None),
 }
 """Replies as these servers gave them (2026-11), and what they say in seconds: a thousandth of the milliseconds, and of

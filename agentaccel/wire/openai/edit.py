@@ -12,9 +12,9 @@ from typing import Any
 
 from agentaccel.types import CachePlan, Marker, Path, Request
 from agentaccel.wire.anthropic.edit import marking
-from agentaccel.wire.json import changed_all, is_object, items
+from agentaccel.wire.json import changed_all, is_object, items, word
 from agentaccel.wire.openai.blocks import FIRST
-from agentaccel.wire.openai.responses import role_of
+from agentaccel.wire.openai.responses import OF_PARTS, role_of
 
 
 def encode(request: Request, plan: CachePlan) -> Request:
@@ -143,7 +143,7 @@ def note_in_chat(request: Request, note: str, form: str) -> Request | None:
     the last message: many chat templates allow a system message only at the beginning.
 
     >>> note_in_chat({"messages": [{"role": "user", "content": "Hi"}]}, "It is noon.", "last")["messages"]
-    [{'role': 'user', 'content': [{'type': 'text', 'text': 'Hi'}, {'type': 'text', 'text': 'It is noon.'}]}]
+    [{'role': 'user', 'content': [{'type': 'text', 'text': 'Hi'}, {'type': 'text', 'text': '\\nIt is noon.'}]}]
     """
     messages = items(request.get("messages"))
     last, speaker = messages[-1] if messages else None, _speaker(messages)
@@ -165,7 +165,7 @@ def note_in_responses(request: Request, note: str, form: str) -> Request | None:
     if not is_object(last) or role_of(last) not in _SPOKEN:
         return None
     if form == "last":
-        longer = _with_text(last, "content" if "content" in last else "output", "input_text", note)
+        longer = _with_output(last, note) if "content" not in last else _with_text(last, "content", "input_text", note)
         return None if longer is None else {**request, "input": [*before[:-1], longer]}
     if not speaker:
         return None
@@ -173,10 +173,28 @@ def note_in_responses(request: Request, note: str, form: str) -> Request | None:
 
 
 def _with_text(message: Mapping[str, Any], where: str, kind: str, note: str) -> dict[str, Any] | None:
-    """`message` with `note` as one more part of its content; None where that is no text, nor a list of parts."""
-    content, part = message.get(where), {"type": kind, "text": note}
-    before = [{"type": kind, "text": content}] if isinstance(content, str) and content else [*items(content)]
-    return {**message, where: [*before, part]} if before else None
+    """`message` with `note` as one more part of its content; None where that is no text, nor a list of parts.
+
+    It begins with a new line, since some templates put parts together as they are.
+    """
+    content, part = message.get(where), {"type": kind, "text": f"\n{note}"}
+    if isinstance(content, str):
+        return {**message, where: [*([{"type": kind, "text": content}] if content else ()), part]}
+    parts = items(content)
+    return {**message, where: [*parts, part]} if parts else None
+
+
+def _with_output(item: Mapping[str, Any], note: str) -> dict[str, Any] | None:
+    """An item with `note` in its output, in the form that this has: servers take lists of parts not everywhere.
+
+    None where it is no output of one of the user's own tools.
+    """
+    output = item.get("output")
+    if word(item.get("type")) not in OF_PARTS:
+        return None
+    if isinstance(output, str):
+        return {**item, "output": f"{output}\n{note}"}
+    return _with_text(item, "output", "input_text", note)
 
 
 def _speaker(messages: Sequence[Any]) -> str:

@@ -32,7 +32,7 @@ from agentaccel.wire.parts import PartMemory, PartReader
 
 _MESSAGE = frozenset({"type", "role", "content"})
 _RESULT = frozenset({"type", "output"})
-_OF_PARTS = frozenset({"function_call_output", "custom_tool_call_output"})
+OF_PARTS = frozenset({"function_call_output", "custom_tool_call_output"})
 """Results that may be a list of parts; those of the provider's own tools are text or an object, and stay so."""
 _APART = frozenset({"input", "instructions", "tools", "model", OPTIONS, "cache_control"})
 _SPLIT = frozenset({"text", "reasoning"})
@@ -73,7 +73,7 @@ class ItemReader(BlockReader):
             self._content(item.get("content"), (level, (*path, "content"), role), head, item, markers=markers)
         elif kind.endswith("_call_output") and "output" in item:
             head = head_of_message(kind, item, _RESULT)
-            markers = kind in _OF_PARTS
+            markers = kind in OF_PARTS
             self._content(item["output"], (level, (*path, "output"), role), head, item, markers=markers)
         else:
             name = name_of(item.get("name") or "")

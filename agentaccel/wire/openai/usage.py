@@ -233,7 +233,7 @@ def work_of(told: Mapping[str, Any]) -> EngineWork | None:
         prefill=_first(
             seconds_of(timings, "prompt_ms"),
             seconds_of(timing, "prefill_time_ms"),
-            None if first is None else max(first - (queued or 0.0), 0.0),
+            first - (queued or 0.0) if first is not None and first > (queued or 0.0) else None,
         ),
         decode=_first(seconds_of(timings, "predicted_ms"), seconds_of(metrics, "generation_time_ms")),
         queued=_first(queued, seconds_of(timing, "prefill_wait_time_ms")),
