@@ -81,12 +81,18 @@ def _local(as_json: bool, without_consent: bool, all_forms: bool, runs: int, mod
     from agentaccel.policy import Policy
     from agentaccel.selfhost.tiny import launch_tiny, prepare
 
+    def tell(what: str) -> None:
+        if sys.stderr.isatty():
+            progress_line(f"{what} …")
+        else:
+            say(f"{what} …", err=True)
+
     forms = [form for form in FORMS if form.quick or all_forms]
     try:
-        tiny = prepare(model=model, say=lambda what: progress_line(f"{what} …"))
+        tiny = prepare(model=model, say=tell)
         policy = Policy(strict=True) if without_consent else CONSENT
         start = partial(launch_tiny, tiny)
-        results = run_local(start, forms, lambda what: progress_line(f"{what} …"), runs=runs, policy=policy)
+        results = run_local(start, forms, tell, runs=runs, policy=policy)
     except AgentAccelError as error:
         say(f"agentaccel demo: {error}", err=True)
         sys.exit(2)

@@ -20,7 +20,6 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from types import TracebackType
 from typing import TypeVar
 
@@ -152,13 +151,14 @@ class Backend:
 
     def _ask(self, place: Place, times: int | None, seconds: float) -> bool:
         """Ask one server what it is, again where it does not answer. True if it has."""
-        tenacity = import_module("tenacity")
+        import tenacity
+
         stop = tenacity.stop_after_delay(seconds) if times is None else tenacity.stop_after_attempt(times)
         retrying = tenacity.Retrying(
-            stop=tenacity.stop_any(stop, lambda state: self._background.closed),
+            stop=lambda state: self._background.closed or stop(state),
             wait=tenacity.wait_exponential(multiplier=0.1, max=1.0),
             retry=tenacity.retry_if_result(lambda asked: not answered(asked)),
-            retry_error_callback=lambda state: state.outcome.result(),
+            retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else None,
         )
         urls = {path: place.url(path) for path in paths(self._dialect)}
         asked = retrying(self._asker.all, self._background, urls)

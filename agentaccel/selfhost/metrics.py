@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 
 from agentaccel.errors import MissingExtraError
 from agentaccel.selfhost.tables import row
@@ -65,7 +64,7 @@ def _kept(labels: tuple[tuple[str, str], ...], only: frozenset[tuple[str, str]])
 def _families(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     """Every series of a text, by the name of its samples; what is no number is left out."""
     try:
-        parser = import_module("prometheus_client.parser")
+        from prometheus_client import parser
     except ImportError:
         raise MissingExtraError("selfhost", "prometheus-client") from None
     found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}

@@ -22,9 +22,6 @@ from tests.clients.wire import an_accel
 from tests.selfhost.captured import metrics
 from tests.selfhost.serving import Answer, Loopback, engine, serving
 
-pytest.importorskip("tenacity", reason="needs the extra selfhost")
-pytest.importorskip("prometheus_client", reason="needs the extra selfhost")
-
 
 @pytest.fixture
 def accel(tmp_path: Path) -> Iterator[Accel]:

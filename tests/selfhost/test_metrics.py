@@ -13,8 +13,6 @@ from agentaccel.selfhost.tables import found, row
 from tests.selfhost.captured import case
 from tests.selfhost.captured import metrics as text_of
 
-pytest.importorskip("prometheus_client", reason="needs the extra selfhost")
-
 NOTHING = Look()
 
 

@@ -40,7 +40,6 @@ def client(server: Loopback, kind: Any = openai.OpenAI, **options: Any) -> Any:
 
 
 def attached(accel: Accel, server: Loopback, **more: Any) -> None:
-    pytest.importorskip("tenacity", reason="needs the extra selfhost")
     assert accel.backend(f"{server.url}/v1", **more).wait_ready()
 
 
@@ -319,7 +318,6 @@ def test_a_call_does_not_wait_for_a_server_that_is_silent_when_it_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_attached: bool
 ) -> None:
     """The question goes on beside the calls, and is given up; so it is where the server was attached, too."""
-    pytest.importorskip("tenacity", reason="needs the extra selfhost")
     monkeypatch.setattr(looking, "_SECONDS", 0.2)
     server = Loopback({CHAT: chat}, otherwise=BAD["silence"])
     with serving(server):

@@ -18,9 +18,6 @@ from tests.clients.wire import an_accel, records
 from tests.selfhost.engine.asking import ask, sdk, timings
 from tests.selfhost.serving import told
 
-pytest.importorskip("tenacity", reason="needs the extra selfhost")
-pytest.importorskip("prometheus_client", reason="needs the extra selfhost")
-
 pytestmark = pytest.mark.engine
 
 COUNTING: list[dict[str, Any]] = [
