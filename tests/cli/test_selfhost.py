@@ -24,12 +24,21 @@ def refused(*words: str) -> str:
     return done.stderr
 
 
+INTERRUPTIBLE = """
+import signal
+from agentaccel.__main__ import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
+"""The command where nobody has had it ignore Ctrl-C, as shells do of what they run in the background."""
+
+
 @pytest.mark.slow
 def test_an_engine_of_your_own_is_served_until_control_c() -> None:
     """The first line is where it answers; then how to use it. What COMMAND is told is what stands behind the dashes."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "agentaccel", "selfhost", "serve", "--health", f"{url}/health?deep=1", "--"]
+    command = [sys.executable, "-c", INTERRUPTIBLE, "selfhost", "serve", "--health", f"{url}/health?deep=1", "--"]
     with subprocess.Popen(
         [*command, sys.executable, "-I", "-S", FAKE, str(port)], stdout=subprocess.PIPE, text=True, cwd=ROOT
     ) as serving:
