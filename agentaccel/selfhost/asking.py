@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -169,10 +170,10 @@ def _library() -> Any:
 
 
 def installed(module: str, package: str) -> None:
-    try:
-        import_module(module)
-    except ImportError:
-        raise MissingExtraError("selfhost", package) from None
+    """Raises `MissingExtraError` where `module` is not there. It is not imported: some read files as they are, and this
+    may be asked on an event loop."""
+    if find_spec(module) is None:
+        raise MissingExtraError("selfhost", package)
 
 
 # --- what the user gives ----------------------------------------------------------------------------------------------

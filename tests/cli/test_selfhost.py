@@ -24,13 +24,9 @@ def refused(*words: str) -> str:
     return done.stderr
 
 
-INTERRUPTIBLE = """
-import signal
-from agentaccel.__main__ import main
-signal.signal(signal.SIGINT, signal.default_int_handler)
-main()
-"""
-"""The command where nobody has had it ignore Ctrl-C, as shells do of what they run in the background."""
+def hears_control_c() -> None:
+    """A job that was started in the background ignores Ctrl-C, and its children would, too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.slow
@@ -38,10 +34,9 @@ def test_an_engine_of_your_own_is_served_until_control_c() -> None:
     """The first line is where it answers; then how to use it. What COMMAND is told is what stands behind the dashes."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-c", INTERRUPTIBLE, "selfhost", "serve", "--health", f"{url}/health?deep=1", "--"]
-    with subprocess.Popen(
-        [*command, sys.executable, "-I", "-S", FAKE, str(port)], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as serving:
+    command = [sys.executable, "-m", "agentaccel", "selfhost", "serve", "--health", f"{url}/health?deep=1", "--"]
+    words = [*command, sys.executable, "-I", "-S", FAKE, str(port)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, preexec_fn=hears_control_c) as serving:
         assert serving.stdout is not None
         said = list(itertools.takewhile(lambda one: one != "Ctrl-C stops it.\n", serving.stdout))
         with connected(port) as line:

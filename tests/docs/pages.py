@@ -13,6 +13,7 @@ Blocks of a page belong together and are taken in order, in one folder of their 
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -153,7 +154,9 @@ def _run(command: str, shown: str) -> None:
 def _served(command: str, shown: str) -> Iterator[None]:
     """A server that runs meanwhile; it has printed what the page shows."""
     words = [sys.executable, "-m", *shlex.split(command)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+    # A job that was started in the background ignores Ctrl-C, and its children would, too.
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=heard) as server:
         assert server.stdout is not None
         try:
             printed = "".join(server.stdout.readline() for _ in shown.rstrip("\n").splitlines())
