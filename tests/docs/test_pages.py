@@ -130,7 +130,7 @@ def test_the_readme_begins_with_the_two_commands_and_shows_python_early() -> Non
     first = blocks("README.md")[0]
     assert [command.split("#")[0].strip() for command, _ in commands(first)] == ["make demo", "make test"]
     python = next(block for block in blocks("README.md") if block.kind == "python")
-    assert python.line <= 50
+    assert python.line <= 56  # two tables of figures stand in front of it
 
 
 @pytest.mark.parametrize("page", PAGES)
