@@ -27,7 +27,7 @@ from agentaccel.facts import client_platform
 from agentaccel.former import warn_former
 from agentaccel.hooks import Hook, HookList, Listener, listener_of
 from agentaccel.policy import ENV_PLATFORM, Policy, from_environment, log_as_asked, policy_of
-from agentaccel.selfhost.asking import asker_of, checked_dialect, places_of
+from agentaccel.selfhost.asking import asker_of, checked_dialect, replicas_of
 from agentaccel.selfhost.attach import Backend
 from agentaccel.store.recorder import Recorder
 from agentaccel.tools.catalog import Declared, declared_spec
@@ -168,10 +168,10 @@ class Accel:
         hides it: "vllm", "sglang", "llamacpp", "dynamo", "smg", "trtllm", "transformers". `timeout` is in seconds, for
         each answer. Raises `ConfigError` for what is no http URL, and `MissingExtraError` without the extra `selfhost`.
         """
-        places = places_of(url, metrics)
+        replicas = replicas_of(url, metrics)
         return Backend(
-            places,
-            asker_of(places, headers, verify, timeout),
+            replicas,
+            asker_of(replicas, headers, verify, timeout),
             self._background,
             self._engine.servers,
             key=self._recorder.shared_key,

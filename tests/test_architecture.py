@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -245,6 +246,17 @@ def test_files_functions_and_parameter_lists_stay_short(paths: list[Path]) -> No
         text = path.read_text(encoding="utf-8")
         assert text.count("\n") <= 450, f"{path.name} has {text.count(chr(10))} lines"
         assert not read(path).too_long, path.name
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """A name means one thing, nested classes and private ones included."""
+    found = [
+        node.name
+        for path in (ROOT / "agentaccel").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert sorted(name for name, count in Counter(found).items() if count > 1) == []
 
 
 def test_no_module_names_a_model_in_a_branch() -> None:

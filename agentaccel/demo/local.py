@@ -49,7 +49,7 @@ see the same."""
 Message = dict[str, Any]
 
 
-class Step(NamedTuple):
+class DeskStep(NamedTuple):
     """What happens before one model call of a session, and what the agent takes the reply for."""
 
     asked: tuple[Message, ...]
@@ -68,7 +68,7 @@ class LocalForm:
     """What it does, in a few words."""
     system: Callable[[float], str]
     """The system prompt at a time, in seconds since the epoch."""
-    steps: Callable[[int], Sequence[Step]]
+    steps: Callable[[int], Sequence[DeskStep]]
     """The steps of a session."""
     tools: Callable[[int], list[Mapping[str, Any]]] = lambda turn: []
     """The tools of a turn."""
@@ -108,16 +108,16 @@ def _with_clock(now: float) -> str:
     return f"It is {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC.\n\n{_instructed()}"
 
 
-def _talk(session: int) -> Sequence[Step]:
+def _talk(session: int) -> Sequence[DeskStep]:
     """A customer asks, and the desk answers."""
     who = ("Ines", "Tom", "Mei", "Lou")[session % 4]
     return [
-        Step(({"role": "user", "content": f"{who}: {question}"},), {"role": "assistant", "content": answer})
+        DeskStep(({"role": "user", "content": f"{who}: {question}"},), {"role": "assistant", "content": answer})
         for question, answer in _ABOUT
     ]
 
 
-def _work(session: int) -> Sequence[Step]:
+def _work(session: int) -> Sequence[DeskStep]:
     """The desk works on a ticket with its tools."""
     ticket, customer = 501 + session % 4, 1 + session % 4
     calls: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
@@ -132,7 +132,7 @@ def _work(session: int) -> Sequence[Step]:
     return list(_called(calls, opening, lambda text: text))
 
 
-def _files(session: int) -> Sequence[Step]:
+def _files(session: int) -> Sequence[DeskStep]:
     """The desk reads long exports, each once."""
     calls = tuple(
         (f"I will read the export of week {week}.", "read_export", {"week": week, "desk": session})
@@ -144,14 +144,14 @@ def _files(session: int) -> Sequence[Step]:
 
 def _called(
     calls: Sequence[tuple[str, str, Mapping[str, Any]]], opening: Message, shown: Callable[[str], str]
-) -> Iterator[Step]:
+) -> Iterator[DeskStep]:
     with closing(open_desk()) as desk:
         tools = {**desk_tools(desk), "read_export": _export}
         asked: tuple[Message, ...] = (opening,)
         for number, (text, name, arguments) in enumerate(calls):
             call = {"id": f"call_{number}", "type": "function"}
             call["function"] = {"name": name, "arguments": json.dumps(arguments)}  # type: ignore[assignment]
-            yield Step(asked, {"role": "assistant", "content": text, "tool_calls": [call]})
+            yield DeskStep(asked, {"role": "assistant", "content": text, "tool_calls": [call]})
             result = shown(tools[name](**arguments))
             asked = ({"role": "tool", "tool_call_id": f"call_{number}", "content": result},)
 
@@ -318,12 +318,12 @@ def run_local(
         for number in range(runs):
             for column in COLUMNS if number % 2 == 0 else COLUMNS[::-1]:
                 progress(f"{form.name}, {column}" + (f", {number + 1} of {runs}" if runs > 1 else ""))
-                found[column].append(_run(start, form, _Place(column, policy, clock, begun)))
+                found[column].append(_run(start, form, _Arm(column, policy, clock, begun)))
         results.append(LocalResult(form=form, runs=found))
     return results
 
 
-class _Place(NamedTuple):
+class _Arm(NamedTuple):
     """In which column a form is run, and when."""
 
     column: str
@@ -332,7 +332,7 @@ class _Place(NamedTuple):
     begun: float
 
 
-def _run(start: Start, form: LocalForm, place: _Place) -> LocalRun:
+def _run(start: Start, form: LocalForm, arm: _Arm) -> LocalRun:
     try:
         import openai
     except ImportError:
@@ -341,9 +341,9 @@ def _run(start: Start, form: LocalForm, place: _Place) -> LocalRun:
         start(form.engine) as engine,
         openai.OpenAI(base_url=f"{engine.url}/v1", api_key="none", max_retries=0) as client,
     ):
-        _asked(client, [{"role": "user", "content": "."}], {}, place.clock)  # what only a first request takes
-        if place.column == BARE:
-            return LocalRun(replies=tuple(_replies(form, client, place, lambda session: nullcontext())))
+        _asked(client, [{"role": "user", "content": "."}], {}, arm.clock)  # what only a first request takes
+        if arm.column == BARE:
+            return LocalRun(replies=tuple(_replies(form, client, arm, lambda session: nullcontext())))
         used = set[str]()
 
         def told(ended: Told) -> None:
@@ -351,16 +351,16 @@ def _run(start: Start, form: LocalForm, place: _Place) -> LocalRun:
 
         with tempfile.TemporaryDirectory() as folder:
             # The user's own settings and store are not for invented conversations.
-            here = replace(place.policy, store=StorePolicy(path=Path(folder) / "demo.db"))
-            with Accel(here, clock=place.clock, environ={}, hooks=[told]) as accel:
+            here = replace(arm.policy, store=StorePolicy(path=Path(folder) / "demo.db"))
+            with Accel(here, clock=arm.clock, environ={}, hooks=[told]) as accel:
                 wrapped = accel.wrap(client, platform="llamacpp")
                 within = functools.partial(accel.session, agent="support desk")
-                replies = tuple(_replies(form, wrapped, place, lambda session: within(f"desk {session}")))
+                replies = tuple(_replies(form, wrapped, arm, lambda session: within(f"desk {session}")))
         return LocalRun(replies=replies, consents=tuple(sorted(used)))
 
 
 def _replies(
-    form: LocalForm, client: Any, place: _Place, within: Callable[[int], AbstractContextManager[Any]]
+    form: LocalForm, client: Any, arm: _Arm, within: Callable[[int], AbstractContextManager[Any]]
 ) -> Iterator[LocalReply]:
     """A plain agent loop, as anyone would write it; of several sessions each has its turn."""
     histories: list[list[Message]] = [[] for _ in range(form.sessions)]
@@ -369,11 +369,11 @@ def _replies(
         for session, history in enumerate(histories):
             asked, answer = steps[session][turn]
             history += asked
-            now = place.begun + STEP * (turn * form.sessions + session)
+            now = arm.begun + STEP * (turn * form.sessions + session)
             messages = [{"role": "system", "content": form.system(now)}, *history]
             tools = form.tools(turn)
             with within(session):
-                yield _asked(client, messages, {"tools": tools} if tools else {}, place.clock)
+                yield _asked(client, messages, {"tools": tools} if tools else {}, arm.clock)
             history.append(answer)
 
 

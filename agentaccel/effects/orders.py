@@ -14,10 +14,8 @@ from itertools import pairwise, product
 from typing import Any
 
 from agentaccel.effects.tables import table
-from agentaccel.effects.texts import MOST_READ, deeds, own, surely
+from agentaccel.effects.texts import LONGEST, MOST_READ, deeds, own, surely
 
-LONGEST = 4_096
-"""Characters of a path (PATH_MAX of Linux), or of an address."""
 MOST_BEGUN = 400
 """Characters of a sentence that are looked at: an order tells its deed at the beginning."""
 _SENTENCE = re.compile(r"(?<=[.!?;:\n])\s+|\n+|\s+[\u2013\u2014-]+\s+")

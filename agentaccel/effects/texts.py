@@ -15,6 +15,8 @@ from typing import Any
 
 from agentaccel.effects.tables import table
 
+LONGEST = 4_096
+"""Characters of a path (PATH_MAX of Linux), or of an address."""
 MOST_READ = 100_000
 """Characters of a text that are looked at."""
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|^[ \t]*(?:#|//|--)[^\n]*$", re.DOTALL | re.MULTILINE)

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 from agentaccel.effects.options import CommandForm
 from agentaccel.effects.places import Surroundings, expanded, named, of_kernel, plain
 from agentaccel.effects.tables import table
-from agentaccel.effects.texts import own
+from agentaccel.effects.texts import LONGEST, own
 from agentaccel.effects.verdict import Refused
 from agentaccel.effects.words import Word
 
@@ -34,8 +34,6 @@ MOST_PIECES = 20
 """Names in one text that are looked at."""
 MOST_FOLDERS = 3
 """Folders among the arguments below which the others may be."""
-LONGEST = 4_096
-"""Characters of a path (PATH_MAX of Linux)."""
 _OF_WINDOWS = re.compile(r"[\\/]{2}[.?][\\/].*|(?:con|prn|aux|nul|com\d|lpt\d)(?:\.\w+)?", re.IGNORECASE)
 _OF_KERNEL = re.compile(r"/+(?:dev|proc|sys)/\S*$")
 

@@ -16,7 +16,7 @@ from agentaccel.engine.conversation import Conversation
 from agentaccel.engine.draft import Draft
 from agentaccel.policy import Policy
 from agentaccel.rewrite import arranging, results
-from agentaccel.rewrite.advisories import NO_HINTS, Hints, Seen, hints
+from agentaccel.rewrite.advisories import NO_ADVISORIES, Advisories, Seen, advisories
 from agentaccel.rewrite.arranging import ArrangeInputs
 from agentaccel.rewrite.edits import Edits, what_it_costs
 from agentaccel.rewrite.results import Edited
@@ -104,17 +104,17 @@ class Chain:
             consents=(*draft.consents, *edited.consents),
         )
 
-    def hinted(
+    def advised(
         self, draft: Draft, conversation: Conversation, prefix: Prefixes, observed: Observed, now: float
-    ) -> Hints:
+    ) -> Advisories:
         """What is said of what keeps changing in front of the messages of the draft, which is sent so."""
         if not draft.request or (conversation.print is not None and observed.stability == ONLY_GREW):
-            return NO_HINTS
+            return NO_ADVISORIES
         left = draft.arranged.left if draft.arranged is not None else {}
         inputs = partial(self._inputs, conversation, now, lambda it: prefix.prompt)
         own, like = conversation.print, conversation.like
         seen = Seen(draft.request, prefix, observed, own or like, inputs, left, own is not None)
-        return hints(seen, self.policy.cache)
+        return advisories(seen, self.policy.cache)
 
     def _inputs(self, conversation: Conversation, now: float, read: Callable[[Request], Prompt]) -> ArrangeInputs:
         return ArrangeInputs(
@@ -136,8 +136,8 @@ def _priced(draft: Draft, conversation: Conversation, now: float) -> Draft:
     return draft._replace(reasons=(*draft.reasons, *costs)) if costs else draft
 
 
-def said(chosen: CachePlan, draft: Draft, hinted: Hints) -> CachePlan:
+def said(chosen: CachePlan, draft: Draft, advised: Advisories) -> CachePlan:
     """The plan for the draft with what was rewritten before it, and with what else could be."""
-    if draft.reasons or hinted.reasons:
-        chosen = replace(chosen, reasons=(*draft.reasons, *hinted.reasons, *chosen.reasons))
+    if draft.reasons or advised.reasons:
+        chosen = replace(chosen, reasons=(*draft.reasons, *advised.reasons, *chosen.reasons))
     return replace(chosen, consents=draft.consents, arranged=draft.request) if draft.consents else chosen

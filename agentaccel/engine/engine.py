@@ -38,7 +38,7 @@ from agentaccel.hooks import Began, HookList, Told
 from agentaccel.locks import Lock
 from agentaccel.once import Once
 from agentaccel.policy import Policy
-from agentaccel.rewrite.advisories import NO_HINTS
+from agentaccel.rewrite.advisories import NO_ADVISORIES
 from agentaccel.rewrite.jobs import Runs
 from agentaccel.store.codec import Routed
 from agentaccel.store.recorder import Recorder, StoreStalls
@@ -348,10 +348,10 @@ class Engine:
         if facts is not None and (facts.key or facts.salt_field or facts.session_field or facts.retentions):
             chosen = self._routing.routed(chosen, draft, conversation, now, on=mode == "on", others=routed)
         chosen = self._for_its_server(chosen, draft, conversation)
-        advice = NO_HINTS
+        advice = NO_ADVISORIES
         if prefix is not None and observed is not None:
-            advice = self._chain.hinted(draft, conversation, prefix, observed, now)
-        if draft is not asked or advice is not NO_HINTS:
+            advice = self._chain.advised(draft, conversation, prefix, observed, now)
+        if draft is not asked or advice is not NO_ADVISORIES:
             chosen = said(chosen, draft, advice)
         return _planned(
             conversation=conversation,

@@ -50,7 +50,7 @@ class Seen(NamedTuple):
     """Whether the prompt before was this conversation's: of another one's, only what would mend it is said."""
 
 
-class Hints(NamedTuple):
+class Advisories(NamedTuple):
     """What is said."""
 
     reasons: tuple[str, ...] = ()
@@ -58,24 +58,24 @@ class Hints(NamedTuple):
     """Where the prompt leaves the one before, as far as it had to be found out for that."""
 
 
-NO_HINTS = Hints()
+NO_ADVISORIES = Advisories()
 
 
-def hints(seen: Seen, policy: CachePolicy) -> Hints:
+def advisories(seen: Seen, policy: CachePolicy) -> Advisories:
     """What the beginning of the prompt loses by changing, and what would mend it. Of a prompt that only grew, nobody
     asks."""
     prompt, facts = seen.prefix.prompt, seen.prefix.facts
     if prompt.held or prompt.illegal or not prompt.messages or not (facts.operator_message or _reuses(facts)):
-        return NO_HINTS
+        return NO_ADVISORIES
     if seen.print is None:
-        return Hints(() if policy.move_volatile else tuple(_by_shape(seen, policy)))
+        return Advisories(() if policy.move_volatile else tuple(_by_shape(seen, policy)))
     places = [one.topic.partition("/")[2] for one in seen.observed.stability if not one.yes]
     if seen.own and not seen.left and not any(map(_is_above_messages, places)):
-        return NO_HINTS
+        return NO_ADVISORIES
     found = drift(seen.print, prompt, seen.request, facts)
     if found is None or found.level not in ("tools", "system"):
-        return Hints(drift=found)
-    return Hints(tuple(_of_drift(found, seen.print, seen, policy)), found)
+        return Advisories(drift=found)
+    return Advisories(tuple(_of_drift(found, seen.print, seen, policy)), found)
 
 
 def _is_above_messages(place: str) -> bool:

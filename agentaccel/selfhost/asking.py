@@ -40,7 +40,7 @@ _AWAY, _ON_AND_ON, _TOO_LONG = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Replica:
     """Where one server is."""
 
     root: str
@@ -58,16 +58,16 @@ class Place:
         return self.base + MODELS.removeprefix("/v1") if path == MODELS else self.root + path
 
 
-def place_of(url: object, metrics: object = None) -> Place:
+def replica_of(url: object, metrics: object = None) -> Replica:
     """Where the server of a base URL is. Raises `ConfigError` for what is no http URL.
 
-    >>> place_of("http://localhost:8000/v1").url("/version"), place_of("https://a.example/llm").url("/v1/models")
+    >>> replica_of("http://localhost:8000/v1").url("/version"), replica_of("https://a.example/llm").url("/v1/models")
     ('http://localhost:8000/version', 'https://a.example/llm/v1/models')
     """
     root, address = _split(url, "url")
     root = root.removesuffix("/v1")
     counters = None if metrics is None else _split(metrics, "metrics")[0]
-    return Place(root=root, base=f"{root}/v1", metrics=counters, address=address, name=root.partition("://")[2])
+    return Replica(root=root, base=f"{root}/v1", metrics=counters, address=address, name=root.partition("://")[2])
 
 
 def _split(url: object, what: str) -> tuple[str, Address]:
@@ -179,7 +179,7 @@ def installed(module: str, package: str) -> None:
 # --- what the user gives ----------------------------------------------------------------------------------------------
 
 
-def places_of(urls: object, metrics: object) -> list[Place]:
+def replicas_of(urls: object, metrics: object) -> list[Replica]:
     """Where the servers are. Raises `ConfigError` for what is no http URL, or not one of metrics for each."""
     several = list(_several(urls, "url"))
     counted = [None] * len(several) if metrics is None else list(_several(metrics, "metrics"))
@@ -187,7 +187,7 @@ def places_of(urls: object, metrics: object) -> list[Place]:
         raise ConfigError(
             f"Accel.backend: metrics has {len(counted)} URLs for {len(several)} servers; give one for each"
         )
-    return [place_of(url, one) for url, one in zip(several, counted, strict=True)]
+    return [replica_of(url, one) for url, one in zip(several, counted, strict=True)]
 
 
 def _several(given: object, what: str) -> Iterator[object]:
@@ -199,7 +199,7 @@ def _several(given: object, what: str) -> Iterator[object]:
         yield given
 
 
-def asker_of(places: Sequence[Place], headers: object, verify: object, timeout: float) -> Asker:
+def asker_of(replicas: Sequence[Replica], headers: object, verify: object, timeout: float) -> Asker:
     """How they are asked. Raises `ConfigError` for what cannot be meant, `MissingExtraError` without the extra."""
     _library()
     installed("tenacity", "tenacity")
@@ -210,7 +210,7 @@ def asker_of(places: Sequence[Place], headers: object, verify: object, timeout: 
         raise ConfigError(f"Accel.backend: verify is {verify!r}; give True, False, or an ssl.SSLContext")
     if not is_amount(timeout) or not timeout:
         raise ConfigError(f"Accel.backend: timeout is {timeout!r}; give a number of seconds above 0")
-    hosts = frozenset(place.address[0] for place in places)
+    hosts = frozenset(replica.address[0] for replica in replicas)
     return Asker(headers=dict(headers), verify=verify, timeout=float(timeout), hosts=hosts)
 
 

@@ -28,9 +28,9 @@ from agentaccel.engine.conversation import own_id
 from agentaccel.engine.servers import Servers
 from agentaccel.errors import ConfigError
 from agentaccel.once import Once
-from agentaccel.selfhost.asking import OWNER, Asker, Place, answered, installed
+from agentaccel.selfhost.asking import OWNER, Asker, Replica, answered, installed
 from agentaccel.selfhost.hints import Hints, Rendered, rendered
-from agentaccel.selfhost.metrics import Look, Observed, observed, read
+from agentaccel.selfhost.metrics import Scrape, ServerFigures, observed, read
 from agentaccel.selfhost.probe import Server, paths, probe
 from agentaccel.selfhost.tables import UNKNOWN, row
 
@@ -48,7 +48,7 @@ class Backend:
 
     def __init__(
         self,
-        places: Sequence[Place],
+        replicas: Sequence[Replica],
         asker: Asker,
         background: Background,
         known: Servers,
@@ -57,29 +57,31 @@ class Backend:
         dialect: str | None,
         off: bool = False,
     ) -> None:
-        self._places, self._asker, self._background, self._known = tuple(places), asker, background, known
+        self._replicas, self._asker, self._background, self._known = tuple(replicas), asker, background, known
         self._key, self._dialect, self._off = key, dialect, off
         named = f"the user names {dialect}" if dialect else "it has not answered yet"
-        self._servers = {one: Server(dialect=dialect or UNKNOWN, evidence=(named,)) for one in places}
+        self._servers = {one: Server(dialect=dialect or UNKNOWN, evidence=(named,)) for one in replicas}
         self._first: Future[bool] | None = None
         self._once = Once()
         if not off:
-            for place in places if dialect else ():
-                known.know(place.address, self._servers[place])
+            for replica in replicas if dialect else ():
+                known.know(replica.address, self._servers[replica])
             self._first = self._beside(partial(self._ask_all, 3, 0.0))
 
     @property
     def servers(self) -> tuple[Server, ...]:
         """What is known of each server, in the order of the URLs."""
-        return tuple(self._servers[place] for place in self._places)
+        return tuple(self._servers[replica] for replica in self._replicas)
 
     @property
     def server(self) -> Server:
         """What is known of the first server."""
-        return self._servers[self._places[0]]
+        return self._servers[self._replicas[0]]
 
     def __repr__(self) -> str:
-        return "".join(["<Backend", *(f" {place.name}: {self._servers[place]}." for place in self._places), ">"])
+        return "".join(
+            ["<Backend", *(f" {replica.name}: {self._servers[replica]}." for replica in self._replicas), ">"]
+        )
 
     def hints(self, hints: Hints) -> Rendered:
         """What the first server is sent for `hints`, for a call of your own: `extra_body=sent.fields,
@@ -142,14 +144,14 @@ class Backend:
 
     def _ask_all(self, times: int | None, seconds: float) -> bool:
         """Ask every server that has not answered, so many times or for so long; True if all have."""
-        futures = {place: self._beside(partial(self._ask, place, times, seconds)) for place in self._places}
-        answered = {place: self._ended(future, default=False) for place, future in futures.items()}
-        for place, did in answered.items():
+        futures = {replica: self._beside(partial(self._ask, replica, times, seconds)) for replica in self._replicas}
+        answered = {replica: self._ended(future, default=False) for replica, future in futures.items()}
+        for replica, did in answered.items():
             if not did and not self._background.closed:
-                self._once.say(f"no answer from {place.name}: what runs there is not known")
+                self._once.say(f"no answer from {replica.name}: what runs there is not known")
         return all(answered.values())
 
-    def _ask(self, place: Place, times: int | None, seconds: float) -> bool:
+    def _ask(self, replica: Replica, times: int | None, seconds: float) -> bool:
         """Ask one server what it is, again where it does not answer. True if it has."""
         import tenacity
 
@@ -160,27 +162,27 @@ class Backend:
             retry=tenacity.retry_if_result(lambda asked: not answered(asked)),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else None,
         )
-        urls = {path: place.url(path) for path in paths(self._dialect)}
+        urls = {path: replica.url(path) for path in paths(self._dialect)}
         asked = retrying(self._asker.all, self._background, urls)
-        self._servers[place] = probe(asked, named=self._dialect)
+        self._servers[replica] = probe(asked, named=self._dialect)
         if answered(asked):
-            self._known.know(place.address, self._servers[place])
-            log.info("agentaccel: %s is %s", place.name, self._servers[place])
+            self._known.know(replica.address, self._servers[replica])
+            log.info("agentaccel: %s is %s", replica.name, self._servers[replica])
         return answered(asked)
 
-    def _looks(self) -> dict[str, Look | None]:
+    def _scrapes(self) -> dict[str, Scrape | None]:
         """What each server counts now, by its name."""
         if self._off:
-            return {place.name: None for place in self._places}
+            return {replica.name: None for replica in self._replicas}
         if self._first is not None:
             self._ended(self._first, default=False)
-        futures = {place.name: self._beside(partial(self._look, place)) for place in self._places}
+        futures = {replica.name: self._beside(partial(self._scrape, replica)) for replica in self._replicas}
         return {name: self._ended(future, default=None) for name, future in futures.items()}
 
-    def _look(self, place: Place) -> Look | None:
-        dialect = self._servers[place].dialect
+    def _scrape(self, replica: Replica) -> Scrape | None:
+        dialect = self._servers[replica].dialect
         path = row(dialect).get("metrics")
-        url = place.metrics or (None if path is None else place.root + path)
+        url = replica.metrics or (None if path is None else replica.root + path)
         if url is None:
             return None
         page = self._asker.all(self._background, {url: url})[url]
@@ -198,29 +200,29 @@ class Window:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._before: dict[str, Look | None] = {}
-        self.figures = Observed()
+        self._before: dict[str, Scrape | None] = {}
+        self.figures = ServerFigures()
         """The figures, once it was left; nothing is known before that."""
 
     def __enter__(self) -> Window:
         if in_a_loop():
             raise ConfigError("a look at the counters would block this event loop: use `async with backend.observe()`")
-        self._before = self._backend._ended(self._backend._beside(self._backend._looks), default={})
+        self._before = self._backend._ended(self._backend._beside(self._backend._scrapes), default={})
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._close(self._backend._ended(self._backend._beside(self._backend._looks), default={}))
+        self._close(self._backend._ended(self._backend._beside(self._backend._scrapes), default={}))
 
     async def __aenter__(self) -> Window:
-        self._before = await self._backend._awaited(self._backend._beside(self._backend._looks), default={})
+        self._before = await self._backend._awaited(self._backend._beside(self._backend._scrapes), default={})
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close(await self._backend._awaited(self._backend._beside(self._backend._looks), default={}))
+        self._close(await self._backend._awaited(self._backend._beside(self._backend._scrapes), default={}))
 
-    def _close(self, after: Mapping[str, Look | None]) -> None:
+    def _close(self, after: Mapping[str, Scrape | None]) -> None:
         names = dict.fromkeys((*self._before, *after))
         self.figures = observed({name: (self._before.get(name), after.get(name)) for name in names})
 

@@ -23,7 +23,7 @@ Series = Mapping[tuple[tuple[str, str], ...], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Scrape:
     """What one replica counted at one time."""
 
     counters: Mapping[str, Mapping[str, Series]] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Look:
     """As of now: "running" and "waiting" requests, "kv_use" as the share of the fullest rank."""
 
 
-def read(text: str, dialect: str) -> Look:
+def read(text: str, dialect: str) -> Scrape:
     """What the text of a dialect's /metrics counts. Raises `ValueError` for what is no such text, and
     `MissingExtraError` without the extra `selfhost`."""
     known = row(dialect)
@@ -48,7 +48,7 @@ def read(text: str, dialect: str) -> Look:
         values = [value for name in names for labels, value in families.get(name, {}).items() if _kept(labels, only)]
         if values:
             gauges[figure] = max(values) if figure in _SHARES else sum(values)
-    return Look(counters=counters, gauges=gauges)
+    return Scrape(counters=counters, gauges=gauges)
 
 
 _SHARES = ("kv_use",)
@@ -76,7 +76,7 @@ def _families(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class ServerFigures:
     """What engines did between two looks, all replicas together. None is *not reported*, never 0."""
 
     prompt: float | None = None
@@ -151,15 +151,15 @@ class Observed:
 _NOW = ("running", "waiting", "kv_use")
 
 
-def observed(looks: Mapping[str, tuple[Look | None, Look | None]]) -> Observed:
+def observed(looks: Mapping[str, tuple[Scrape | None, Scrape | None]]) -> ServerFigures:
     """What happened between two looks at each replica, by its name; None stands for a look that was not answered."""
     pairs = {name: (first, last) for name, (first, last) in looks.items() if first is not None and last is not None}
     missing = tuple(name for name in looks if name not in pairs)
     if missing or not pairs:
-        return Observed(missing=missing)
+        return ServerFigures(missing=missing)
     anew = {name for name, pair in pairs.items() if _fell(*pair)}
     now = {figure: [last.gauges.get(figure) for _, last in pairs.values()] for figure in _NOW}
-    return Observed(
+    return ServerFigures(
         prompt=_total("prompt", pairs, anew),
         cached=_total("cached", pairs, anew),
         output=_total("output", pairs, anew),
@@ -174,10 +174,10 @@ def observed(looks: Mapping[str, tuple[Look | None, Look | None]]) -> Observed:
     )
 
 
-Pairs = Mapping[str, tuple[Look, Look]]
+Pairs = Mapping[str, tuple[Scrape, Scrape]]
 
 
-def _fell(first: Look, last: Look) -> bool:
+def _fell(first: Scrape, last: Scrape) -> bool:
     """True if some counter is lower than it was."""
     return any(
         last.counters.get(figure, {}).get(name, {}).get(labels, value) < value
@@ -192,7 +192,7 @@ def _total(figure: str, pairs: Pairs, anew: set[str]) -> float | None:
     return _added([_difference(figure, *pair, anew=name in anew) for name, pair in pairs.items()])
 
 
-def _difference(figure: str, first: Look, last: Look, *, anew: bool) -> float | None:
+def _difference(figure: str, first: Scrape, last: Scrape, *, anew: bool) -> float | None:
     if figure not in last.counters:
         return None
     before = {} if anew else first.counters.get(figure, {})

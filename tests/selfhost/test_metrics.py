@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from agentaccel.selfhost import metrics
-from agentaccel.selfhost.metrics import Look, Observed, observed, read
+from agentaccel.selfhost.metrics import Scrape, ServerFigures, observed, read
 from agentaccel.selfhost.tables import found, row
 from tests.selfhost.captured import case
 from tests.selfhost.captured import metrics as text_of
 
-NOTHING = Look()
+NOTHING = Scrape()
 
 
-def seen(name: str) -> Observed:
+def seen(name: str) -> ServerFigures:
     """All that an engine counted since it was started."""
     return observed({"engine": (NOTHING, read(text_of(name), name.partition("-")[0]))})
 
@@ -78,7 +78,7 @@ def test_the_figures_of_speculation_are_those_of_the_formulas(
 
 def test_of_a_suffix_run_the_steps_are_what_bounds_tokens_per_step() -> None:
     """A may exceed what was emitted: 233 accepted of 256 in 30 steps leave 23, and 30 passes were made."""
-    second = Observed(output=256, steps=30, drafted=282, accepted=233)
+    second = ServerFigures(output=256, steps=30, drafted=282, accepted=233)
     assert second.tokens_per_step == pytest.approx(256 / 30)
     assert second.mean_accepted_length == pytest.approx(1 + 233 / 30)
 
@@ -153,7 +153,7 @@ def vllm(prompt: float, cached: float = 0.0, *, engine: int = 0, running: float 
     )
 
 
-def ranks(*texts: str) -> Look:
+def ranks(*texts: str) -> Scrape:
     """One process with several engines: its families have their series together."""
     lines = sorted(
         {line for text in texts for line in text.splitlines()}, key=lambda line: (line.split("{")[0].split()[-1], line)
