@@ -353,6 +353,8 @@ class Cause(StrEnum):
     CONCURRENT = "not yet visible"
     COMPACTED = "compacted"
     EVICTED = "evicted by provider"
+    SLOT_TAKEN = "slot taken"
+    OTHER_SALT = "other salt"
     UNKNOWN = "unexplained"
 
 

@@ -88,6 +88,19 @@ def after_topic(awaits: str) -> str:
     return f"after/{awaits.partition(':')[0]}"
 
 
+def alive_topic(others: int) -> str:
+    """The topic under which it is counted that a prefix was still held after so many other conversations.
+
+    >>> [alive_topic(others) for others in (0, 3, 4, 7, 8)]
+    ['alive/0', 'alive/3', 'alive/4', 'alive/4', 'alive/8']
+    """
+    return f"{ALIVE}/{others if others < _TOLD_APART else 1 << others.bit_length() - 1}"
+
+
+_TOLD_APART = 4
+"""From so many others on, twice as many are told apart."""
+
+
 def remembered(topic: str) -> float:
     """The most occasions that the past counts for under `topic`, so that a workload can change its ways."""
     if topic.startswith(("pause/", "after/", ALIVE)):
@@ -243,10 +256,17 @@ class Beliefs:
         prior = stated.followed_after_answer if awaits == "user" else stated.followed_after_tool
         return self.probability(after_topic(awaits), prior, stated.prior_weight)
 
-    def alive(self) -> float:
-        """That a prefix which should be held still is: providers may evict early."""
+    def alive(self, others: int | None = None) -> float:
+        """That a prefix which should be held still is: providers may evict early. On a server of the user's own, by how
+        many `others` it has computed since, where that is known: what it has room for is learned.
+
+        >>> two_slots = Beliefs({"alive": (9.0, 18.0), alive_topic(1): (9.0, 9.0), alive_topic(2): (0.0, 9.0)})
+        >>> [round(two_slots.alive(others), 2) for others in (None, 1, 2)]
+        [0.58, 0.87, 0.18]
+        """
         stated = priors()
-        return self.probability(ALIVE, stated.entry_alive, stated.prior_weight)
+        anyhow = self.probability(ALIVE, stated.entry_alive, stated.prior_weight)
+        return anyhow if others is None else self.probability(alive_topic(others), anyhow, stated.prior_weight)
 
     def shared(self, beginning: str = SHARED) -> float:
         """That another session begins with the same tools and system, or other `beginning`, in the default lifetime.

@@ -59,6 +59,10 @@ class View(NamedTuple):
     """Whether no other session of the workload has taught anything of pauses."""
     edited: int = -1
     """Where an edit of the history has just ended; -1 for nowhere."""
+    others: int | None = None
+    """As in `Observed`."""
+    given_up: bool = False
+    """As in `Observed`."""
 
 
 class Candidate(NamedTuple):
@@ -176,7 +180,7 @@ def scene_of(prefix: Prefixes, view: View) -> PlanInputs:
         held=held,
         unseen=frozenset([i for i in warm if entries[i].own]) if facts.physics == "breakpoints" else _NONE,
         pauses=coming,
-        alive=beliefs.alive(),
+        alive=beliefs.alive(view.others),
         going_on=followed * (1.0 - coming.longer(ttls[0].seconds)),
         repeated=repeated,
         gain=ttls[0].write - facts.read,
@@ -253,7 +257,7 @@ _at = attrgetter("at")
 def expected_bill(scene: PlanInputs, chosen: Sequence[Candidate]) -> Expected:
     """What this request is expected to be billed for when the ledger is right."""
     marks = reaching(scene.tokens, _marks(scene, chosen), scene.facts.min_tokens)
-    return _charge(scene, marks, _hit(scene, marks))
+    return _charge(scene, marks, -1 if scene.view.given_up else _hit(scene, marks))
 
 
 def _charge(scene: PlanInputs, marks: Sequence[Breakpoint], hit: int) -> Expected:

@@ -57,6 +57,11 @@ class Observed(NamedTuple):
     """What the pause before it shows; empty where `in_time` is None."""
     edited: int = -1
     """The last segment of the history that is another one than in the prompt before, where it was edited in place."""
+    others: int | None = None
+    """How many other conversations the server of the user's own was asked for since the request before; None where that
+    is not known."""
+    given_up: bool = False
+    """Whether these have most likely taken the place of what the server held of this one."""
 
 
 _observed = maker(Observed)
@@ -85,6 +90,17 @@ def observe(
     if shared == len(head.hashes) and not watched:
         return _observed(ONLY_GREW, state.variants, 0, in_time, (), pause)  # most do: what follows comes to the same
     return _compared(state, head, prefix, now, shared, _watched(state, doubted))._replace(in_time=in_time, pause=pause)
+
+
+def crowded(observed: Observed, others: int | None, believed: Beliefs) -> Observed:
+    """The same of a request to a server of the user's own, which has room for so much: `others` as in `Observed`, and
+    whether what it held of this conversation is `believed` to be gone for their sake."""
+    if others is None:
+        return observed
+    return observed._replace(others=others, given_up=believed.alive(others) < _HALF)
+
+
+_HALF = 0.5
 
 
 def _compared(

@@ -188,6 +188,11 @@ def _recomputed(scene: PlanInputs) -> str:
     told = (
         f"the server keeps every prefix by itself: about {computed:.0f} of {bill.total:.0f} tokens are to be computed"
     )
+    if scene.view.given_up:
+        told = (
+            f"the server has computed {scene.view.others} other conversation(s) since, which mostly takes the place of "
+            f"this one: about {computed:.0f} of {bill.total:.0f} tokens are to be computed"
+        )
     return told if each is None else f"{told}, in {computed * each:.1f} s at {1 / each:.0f} tokens a second"
 
 
@@ -377,6 +382,8 @@ def decide(
         keeps=keeps,
         alone=not is_known(snapshot, ANY),
         edited=observed.edited,
+        others=observed.others,
+        given_up=observed.given_up,
     )
     return plan(prefix, view)
 

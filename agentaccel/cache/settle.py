@@ -33,9 +33,16 @@ def reusable_of(held: Held, head: PreviousPrompt | None, prefix: Prefixes, token
 
 
 def misses_of(
-    state: SessionState, head: PreviousPrompt | None, sent: Sent, predicted: CacheBill, reusable: int, tokens: Scale
+    state: SessionState,
+    head: PreviousPrompt | None,
+    sent: Sent,
+    predicted: CacheBill,
+    reusable: int,
+    tokens: Scale,
+    others: int | None = None,
 ) -> list[Miss]:
-    """The misses of one request, of whose tokens `reusable` stood at the start of an earlier one."""
+    """The misses of one request, of whose tokens `reusable` stood at the start of an earlier one; `others` as in
+    `Observed`."""
     usage = sent.usage
     if usage.read is None or usage.input is None or not sent.prefix.facts.assured:
         return []
@@ -61,8 +68,19 @@ def misses_of(
         joined = _with_change(misses, explained) if cause is Cause.NOT_MARKED else []
         misses = joined or [*misses, Miss(cause=cause, tokens=explained, detail=detail)]
     if lost > noise:
-        misses.append(Miss(cause=Cause.EVICTED, tokens=lost, detail="a prefix that should have been held was not read"))
+        cause, detail = _gone(facts, others)
+        misses.append(Miss(cause=cause, tokens=lost, detail=detail))
     return misses
+
+
+def _gone(facts: CacheFacts, others: int | None) -> tuple[Cause, str]:
+    """Why what should have been held was not read, as far as can be told: by whom else the server was asked since."""
+    if not facts.self_hosted or others is None:
+        return Cause.EVICTED, "a prefix that should have been held was not read"
+    if not others:
+        return Cause.EVICTED, "this process asked for nothing else since: another user of the server, or a restart"
+    since = f"{others} other conversation{'s' * (others > 1)} went to this server since"
+    return (Cause.SLOT_TAKEN if facts.slots else Cause.EVICTED), since
 
 
 def _with_change(misses: Sequence[Miss], tokens: int) -> list[Miss]:
@@ -93,6 +111,8 @@ def _changed(head: PreviousPrompt, prefix: Prefixes, usage: Usage, reusable: int
         return []
     if broken == PARAMETERS + "model":
         return [Miss(cause=Cause.MODEL, tokens=lost, detail="caches are kept per model")]
+    if prefix.facts.salt_field and broken == PARAMETERS + prefix.facts.salt_field:
+        return [Miss(cause=Cause.OTHER_SALT, tokens=lost, detail=f"another {prefix.facts.salt_field} than before")]
     if broken.startswith(PARAMETERS):
         return [Miss(cause=Cause.PARAMETER, tokens=lost, detail=broken[len(PARAMETERS) :])]
     if _edits(head.arranged) != _edits(prefix.prompt.arranged):
@@ -177,7 +197,7 @@ def settle(state: SessionState, head: PreviousPrompt | None, sent: Sent, observe
     told = usage.input is not None and not (ours and _may_be_others(state, sent, actual.hit, as_written))
     taught = teach(state, sent, observed, predicted, None if head is None else head.tokens)
     reusable = reusable_of(held, head, prefix, tokens)
-    misses = tuple(misses_of(state, head, sent, predicted, reusable, tokens))
+    misses = tuple(misses_of(state, head, sent, predicted, reusable, tokens, observed.others))
     return Reconciled(
         state=SessionState(
             turns=state.turns + 1,
@@ -197,12 +217,16 @@ def settle(state: SessionState, head: PreviousPrompt | None, sent: Sent, observe
             route=state.route,
             standing=None if misses else sent.standing,
         ),
-        expected=predicted.expected,
+        expected=_nothing_read(predicted.expected) if observed.given_up else predicted.expected,
         as_written=as_written if told else None,
         reusable=None if usage.input is None else reusable,
         misses=misses,
         learned=taught.lasting,
     )
+
+
+def _nothing_read(expected: Expected) -> Expected:
+    return replace(expected, read=0.0, uncached=expected.uncached + expected.read)
 
 
 def _with_shared(state: SessionState, head: PreviousPrompt, prefix: Prefixes) -> SessionState:

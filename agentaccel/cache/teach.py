@@ -13,6 +13,7 @@ from agentaccel.cache.beliefs import (
     Beliefs,
     Observation,
     after_topic,
+    alive_topic,
     followed_at_topic,
     goes_on_topic,
     is_history,
@@ -93,7 +94,7 @@ def teach(
     """
     usage = sent.usage
     grows = _grows(observed, lasting_tokens(sent.prefix, usage.input), before)
-    size, alive = (*_size(sent.prefix, usage), *_prefilled(sent)), _alive(predicted, usage)
+    size, alive = (*_size(sent.prefix, usage), *_prefilled(sent)), _alive(observed, predicted, usage)
     pace = _pace(state, sent, observed, predicted)
     return Taught(
         _seen(state, observed, pace).after([*size, *alive, *grows]),
@@ -177,11 +178,13 @@ def _after(state: SessionState, sent: Sent, observed: Observed) -> Iterator[Obse
         yield Observation(after_topic(state.awaits), 1.0, 0.0)
 
 
-def _alive(predicted: CacheBill, usage: Usage) -> tuple[Observation, ...]:
+def _alive(observed: Observed, predicted: CacheBill, usage: Usage) -> tuple[Observation, ...]:
     """Whether what was expected to be read was, but for what an estimate may be out by."""
     if predicted.hit < 0 or usage.read is None:
         return ()
-    return (Observation(ALIVE, float(usage.read >= _NEARLY * predicted.expected.read)),)
+    held = float(usage.read >= _NEARLY * predicted.expected.read)
+    there = () if observed.others is None else (Observation(alive_topic(observed.others), held),)
+    return (Observation(ALIVE, held), *there)
 
 
 _NEARLY = 0.9

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
-from agentaccel.cache.observe import Observed, observe
+from agentaccel.cache.observe import Observed, crowded, observe
 from agentaccel.cache.planner import Decided, Latest, decide
 from agentaccel.cache.prefix import Prefixes, prefixes
 from agentaccel.cache.price import expected_cost, load_prices, prices_are_loaded
@@ -27,6 +27,7 @@ from agentaccel.engine.gate import Flight, WriteGate
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.own_requests import OwnRequests
 from agentaccel.engine.pending import Replies
+from agentaccel.engine.reuse import Reuse
 from agentaccel.engine.routing import Routing, Traffic
 from agentaccel.engine.scope import Announced, Session, Within, current
 from agentaccel.engine.servers import Servers, hinted, unrefused
@@ -65,6 +66,11 @@ def _unplanned(request: Request, endpoint: Endpoint) -> Turn:
     return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
 
 
+def _place(draft: Draft) -> tuple[object, ...]:
+    """Where what is computed for one request can take the place of what was for another."""
+    return draft.endpoint.server, draft.endpoint.platform, draft.prompt.model
+
+
 class Found(NamedTuple):
     """What is known of a request before it is planned."""
 
@@ -101,6 +107,7 @@ class Engine:
     replies: Replies = field(default_factory=Replies)
     servers: Servers = field(default_factory=Servers)
     """Those that no data file lists, and what was found out of them."""
+    reuse: Reuse = field(default_factory=Reuse)
     _parts: PartMemory = field(default_factory=PartMemory)
     _once: Once = field(default_factory=Once)
     _nobody: Conversation = field(default_factory=partial(Conversation, id=""))
@@ -194,6 +201,8 @@ class Engine:
                 conversation.asides.ask(conversation.id, planned.edited.wants, self.runs)
             if planned.mode == "on" and conversation.state.route:
                 self._routing.sent(conversation, planned.started)
+            if planned.facts is not None and planned.facts.self_hosted:
+                self.reuse.asked(_place(asked), conversation.key)
         applied = planned.plan if planned.mode == "on" else CachePlan()
         flight = self.shared_prefixes.flight(planned, endpoint)
         hooks = None
@@ -342,6 +351,9 @@ class Engine:
             observed = observe(conversation.state, conversation.head, prefix, now, conversation.snapshot)
             if draft.arranged is not None:
                 observed = observed._replace(moves=draft.arranged.moves)
+            if facts.self_hosted:
+                believed = conversation.snapshot.joined(conversation.state.seen)
+                observed = crowded(observed, self.reuse.others(_place(asked), conversation.key), believed)
         chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now, endpoint)
         if chosen.wire == "chat" or self.policy.cache.diagnostics:
             chosen = self._with_fields(chosen, draft, conversation)

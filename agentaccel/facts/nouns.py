@@ -80,6 +80,8 @@ class CacheFacts:
     """The field of the request that names the conversation, for sticky routing; empty where there is none."""
     self_hosted: bool
     """Whether it is a server that its users run: what it has not kept costs its time, and no money by the token."""
+    slots: bool
+    """Whether it keeps one chain of tokens in each of a few slots: one conversation takes the place of another."""
     salt_field: str
     """The field of the request that keeps a tenant's prefixes apart from others'; empty where there is none."""
     retentions: tuple[str, ...]
