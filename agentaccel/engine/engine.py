@@ -305,7 +305,7 @@ class Engine:
     def _may_wait(self, draft: Draft) -> bool:
         """True if the request may be worth holding until another one has written its prefix, which prices decide."""
         facts = draft.facts
-        if facts is None or not self.policy.cache.max_wait:
+        if facts is None or facts.self_hosted or not self.policy.cache.max_wait:
             return False
         return sum(one.size for one in draft.prompt.segments) >= facts.min_tokens * facts.bytes_per_token
 

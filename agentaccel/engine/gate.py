@@ -145,7 +145,7 @@ class Flight:
     """Seconds that it may wait in all; 0 where it only leads."""
     cost_per_second: float
     price: Callable[[], float | None]
-    """USD that reading a token saves over writing it; None where not known."""
+    """What reading a token saves over writing it, in the unit of `cost_per_second`; None where not known."""
     since: float | None = None
     """When it began to wait."""
     sent: float | None = None

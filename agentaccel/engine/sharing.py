@@ -103,8 +103,8 @@ class SharedPrefixes:
             total=expected.total,
             read=expected.read,
             streamed=streamed,
-            at_most=policy.max_wait - spent if planned.mode == "on" else 0.0,
-            cost_per_second=policy.cost_per_second,
+            at_most=policy.max_wait - spent if planned.mode == "on" and not facts.slots else 0.0,
+            cost_per_second=1.0 if facts.self_hosted else policy.cost_per_second,
             price=partial(self._price, planned, tuple({write.entry.ttl for write in writes})),
         )
 
@@ -146,16 +146,24 @@ class SharedPrefixes:
         self.write_gate.settled(told, account + planned.apart, entries, ended.usage.read or 0)
 
     def _price(self, planned: Planned, labels: tuple[str, ...]) -> float | None:
-        """USD that reading a token saves over writing it, by the cheapest lifetime; None where it is not known."""
-        expected, prompt = planned.plan.expected, planned.prompt
+        """What reading a token saves over writing it, by the cheapest lifetime: in USD, or in seconds where the server
+        is the user's own; None where it is not known.
+
+        There a wait pays that takes less than twice of what it saves: so long the server is free for others, and so
+        much sooner than otherwise this one is answered once its own part alone is to be computed.
+        """
+        expected, prompt, known = planned.plan.expected, planned.prompt, planned.conversation
+        if planned.facts is not None and planned.facts.self_hosted:
+            each = known.snapshot.joined(known.state.seen).prefill(prompt.model)
+            return None if each is None else 2.0 * each
         tokens = round(expected.total) if expected is not None else 0
         card = card_of(prompt, self.policy, tokens, at=planned.started)
         if card is None or card.read is None or planned.facts is None:
             return None
         free = {ttl.label for ttl in planned.facts.ttls if ttl.write == 1}
         writes = [card.input if label in free else card.write.get(label) for label in labels]
-        known = [write for write in writes if write is not None]
-        return min(known) - card.read if len(known) == len(writes) else None
+        prices = [write for write in writes if write is not None]
+        return min(prices) - card.read if len(prices) == len(writes) else None
 
 
 def kind_of(planned: Planned, endpoint: Endpoint) -> str:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentaccel import Accel, Policy, StorePolicy
+from agentaccel import Accel, Policy, StorePolicy, Usage
 from agentaccel.cache import beliefs
 from agentaccel.engine.reuse import Reuse
 from agentaccel.records import TurnRecord
 from agentaccel.store.store import open_reader
 from agentaccel.testing import ManualClock
-from agentaccel.turn import Finished, FirstByte, Reported, Send, Started
+from agentaccel.turn import Finished, FirstByte, Reported, Send, Started, Turn
 from agentaccel.types import Cause
 from agentaccel.wire.openai.usage import usage_of, work_of
 from agentaccel_emulator import Behaviour, Emulator, HttpRequest, Tokenizer
@@ -146,3 +146,44 @@ def test_the_reuse_distance_is_the_number_of_others_since(asked: list[str], conv
         reuse.asked("another server", "x")
     since = asked[len(asked) - asked[::-1].index(conversation) :] if conversation in asked else None
     assert reuse.others("server", conversation) == (None if since is None else len(set(since)))
+
+
+def _fans_out(folder: Path, platform: str, *, seconds: float, streamed: bool = True) -> list[str]:
+    """What each of three agents that begin alike is told, once a request has taken so long."""
+    clock = ManualClock(now=1_795_000_000.0)
+    policy = Policy(strict=True, store=StorePolicy(path=folder / "t.db"))
+    opening = {"role": "system", "content": prose(3000)}
+
+    def asked(accel: Accel, session: str, *said: Json) -> Turn:
+        with accel.session(session, agent="desk"):
+            body = {"model": "local", "messages": [*said, {"role": "user", "content": session}], "stream": streamed}
+            return accel.turn(body, provider="compatible", platform=platform)
+
+    with Accel(policy, clock=clock, environ={}) as accel:
+        turn = asked(accel, "first", {"role": "system", "content": prose(3000, 5)})
+        turn.handle(Started(clock.monotonic()))
+        clock.advance(seconds)
+        turn.handle(FirstByte(clock.monotonic()))
+        turn.handle(Reported(usage=Usage(input=5000, read=0, output=9)))
+        turn.handle(Finished(clock.monotonic()))
+        clock.advance(5)
+        turns = [asked(accel, f"agent {n}", opening) for n in range(3)]
+        return [type(turn.handle(Started(clock.monotonic(), can_wait=True))[-1]).__name__ for turn in turns]
+
+
+@pytest.mark.parametrize("platform", ["vllm", "sglang"])
+def test_what_agents_begin_with_is_computed_once(platform: str, tmp_path: Path) -> None:
+    """5,000 tokens took five seconds: whoever waits for the first is hardly answered later, and the server has computed
+    them once in place of three times."""
+    assert _fans_out(tmp_path, platform, seconds=5.0) == ["Send", "Wait", "Wait"]
+
+
+@pytest.mark.parametrize(
+    ("platform", "seconds", "streamed"),
+    [("llamacpp", 5.0, True), ("vllm", 0.01, True), ("vllm", 5.0, False)],
+    ids=["one chain in each slot", "so fast that it saves nothing", "its speed is not known"],
+)
+def test_where_waiting_saves_nothing_nobody_waits(
+    platform: str, seconds: float, streamed: bool, tmp_path: Path
+) -> None:
+    assert _fans_out(tmp_path, platform, seconds=seconds, streamed=streamed) == ["Send"] * 3
