@@ -262,7 +262,7 @@ class Beliefs:
 
         >>> two_slots = Beliefs({"alive": (9.0, 18.0), alive_topic(1): (9.0, 9.0), alive_topic(2): (0.0, 9.0)})
         >>> [round(two_slots.alive(others), 2) for others in (None, 1, 2)]
-        [0.58, 0.87, 0.18]
+        [0.53, 0.93, 0.08]
         """
         stated = priors()
         anyhow = self.probability(ALIVE, stated.entry_alive, stated.prior_weight)
