@@ -20,7 +20,7 @@ from agentaccel.effects.secrets import parameter, recovers
 from agentaccel.effects.shell import judge_shell
 from agentaccel.effects.sql import judge_sql, surely_sql
 from agentaccel.effects.tables import table
-from agentaccel.effects.texts import asks, inside, joined, own, parsed, surely, worded, writes
+from agentaccel.effects.texts import asks, done, inside, joined, own, parsed, surely, worded, writes
 from agentaccel.effects.unnamed import no_pipe
 from agentaccel.effects.verdict import Evidence, Refused, Verdict, judged, weigh
 from agentaccel.types import Effect
@@ -369,8 +369,12 @@ def _leaves(value: object, depth: int, name: str = "") -> Iterator[tuple[str, st
 
 
 def _no_command(value: Mapping[str, Any], depth: int) -> bool:
-    """True if the object is a command of MongoDB that reads. Raises `Refused` where it writes, or runs a program."""
+    """True if the object is a command of MongoDB that reads. Raises `Refused` where it writes, runs a program, or one
+    of its names is a deed."""
     known = table("mcp")
+    for key, one in value.items():
+        if (deed := done(key, one)) is not None:
+            raise Refused(f"the argument {str(key)!r} asks for more than a read: {deed!r} is a deed")
     if set(value) & set(known["writing_keys"]):
         raise Refused("its arguments hold an operator that writes, or runs a program")
     if not depth and any(

@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from agentaccel.effects.tables import table
@@ -19,6 +20,8 @@ LONGEST = 4_096
 """Characters of a path (PATH_MAX of Linux), or of an address."""
 MOST_READ = 100_000
 """Characters of a text that are looked at."""
+MOST_NAMED = 80
+"""Characters of a name that are looked at."""
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|^[ \t]*(?:#|//|--)[^\n]*$", re.DOTALL | re.MULTILINE)
 _LEADING = re.compile(r"^[\ufeff\s,(]+", re.MULTILINE)
 _ASKS = re.compile(r"\s*(?:what|how|why|who|when|which|does|do|can|should|is|are)\s", re.IGNORECASE)
@@ -111,6 +114,80 @@ def own(name: str) -> list[str]:
     return name.rsplit(".", 1)[-1].split("_")
 
 
+# --- A name that is a deed and what it is done to --------------------------------------------------------------------
+
+
+@functools.cache
+def _done_to() -> re.Pattern[str]:
+    known = table("mcp")["keys"]
+    return re.compile("|".join(known["done_to"]).replace("THINGS", known["things"]))
+
+
+@functools.cache
+def _plainly() -> frozenset[str]:
+    """Deeds that are neither things nor ways in which something is done."""
+    return surely() - {*table("mcp")["keys"]["doubtful"]}
+
+
+@functools.cache
+def _undivided() -> re.Pattern[str]:
+    verbs = "|".join(sorted(_plainly(), key=len, reverse=True))
+    return re.compile(rf"({verbs})(?:the|all)?({table('mcp')['keys']['things']})")
+
+
+def _thing(word: str) -> bool:
+    return re.fullmatch(table("mcp")["keys"]["things"], word) is not None
+
+
+def divided(words: list[str]) -> list[str]:
+    """The words, and two where the only one is a deed and a thing without a border between them.
+
+    >>> divided(["closeorder"]), divided(["bookmark"])
+    (['close', 'order'], ['bookmark'])
+    """
+    found = _undivided().fullmatch(words[0]) if len(words) == 1 else None
+    return [found[1], found[2]] if found else words
+
+
+def done(key: object, value: object) -> str | None:
+    """The deed that the name of an argument is, with what it is done to; None where it is none, or has no value.
+
+    >>> done("deleteUser", "bob"), done("users-to-remove", ["bob"]), done("bookFlight", {"id": 5})
+    ('delete', 'remove', 'book')
+    >>> done("updatedSince", "2026-01-01"), done("create_time", 5), done("bookTitle", "x"), done("deleteUser", False)
+    (None, None, None, None)
+    """
+    known, text = table("mcp")["keys"], str(key)
+    if not value or len(text) > MOST_NAMED or (isinstance(value, str) and _STATED.get(value.strip().lower()) is False):
+        return None
+    words = divided([*itertools.dropwhile(lambda word: word in known["filling"], worded(text))])
+    if len(words) < 2:
+        return words[0] if {*words} & _plainly() and not _compared(value) else None
+    name, (*before, last) = "_".join(words), words
+    if re.fullmatch(known["nouns"], name):
+        return None
+    if _done_to().fullmatch(name):
+        return words[0]
+    if last in surely() and before[-1] == "to" and not {*before} & {*known["lasting"]}:
+        return last
+    if last in _plainly() and _thing(before[-1]):
+        return last
+    return words[0] if words[0] in _plainly() and _ends_with_thing(words) else None
+
+
+def _ends_with_thing(words: list[str]) -> bool:
+    """True if the name that begins with a deed ends with a thing: not with when, how or how many."""
+    known = table("mcp")["keys"]
+    what = [*itertools.dropwhile(lambda word: word in known["told"], reversed(words[1:]))]
+    return not re.fullmatch(known["parts"], what[0]) if what else words[-1] in known["told_alone"]
+
+
+def _compared(value: object) -> bool:
+    """True if the value says how something is sorted or compared."""
+    below = value if isinstance(value, Mapping) else [value]
+    return bool({str(one).strip("$").lower() for one in below} & {*table("mcp")["keys"]["compared"]})
+
+
 # --- What an argument asks for by its name and by a short value: a deed, a switch that is set, a file that is written -
 # Words of deeds are those that contradict a read in the name of a tool or in an address; which of them are also words
 # for things (`post`, `email`) stands beside them. Each rule here can only refuse.
@@ -168,10 +245,12 @@ def asks(name: str, value: str | float, others: set[str]) -> str | None:
 def _switched(words: list[str], on: bool, numeral: bool, counted: bool) -> str | None:
     """Of a switch: a deed that is asked for, or a trial that is not. What says what is told, or left out, is none."""
     known = table("mcp")
-    negated = words[0] in known["negations"]
-    if set(words) & set(known["trials"]) or re.fullmatch(known["only_tried"], "_".join(words)):
+    negated, name = words[0] in known["negations"], "_".join(words)
+    if set(words) & set(known["trials"]) or re.fullmatch(known["only_tried"], name):
         return "it is to be done, and not only tried" if on is negated else None
     if not on or negated or words[0] in known["telling"]:
+        return None
+    if counted and len(words) > 1 and (re.fullmatch(known["keys"]["nouns"], name) or not _ends_with_thing(words)):
         return None
     found = set(words) & {
         *(surely() if numeral or len(words) > 1 else deeds()),
@@ -182,7 +261,7 @@ def _switched(words: list[str], on: bool, numeral: bool, counted: bool) -> str |
 
 def _deed(name: str, value: str) -> str | None:
     """A deed that the value is, or begins or ends with; where the name says that it tells one, anywhere in it."""
-    known, words, said = table("mcp"), own(name), worded(value[:1000])
+    known, words, said = table("mcp"), own(name), divided(worded(value[:1000]))
     if words == ["name"]:  # of a tool, of a function
         words = re.split(r"[._]", name)[-2:]
     if not said or "://" in value:
@@ -220,6 +299,8 @@ def _caused(value: str, said: list[str], *, topic: bool) -> str | None:
     """The deed of an event that is told as an order: a verb, and what it is done to. What has happened is none."""
     known = table("mcp")["events"]
     form = known["topics"] if topic else known["values"]
+    if topic and re.fullmatch(known["named"], value):
+        return said[0] if said[0] in _plainly() and _thing(said[1]) else None
     if len(said) < 2 or not re.fullmatch(form, value) or re.fullmatch(known["happened"], value):
         return None
     first = said[0] if not re.fullmatch(known["after"], said[-1]) and said[-1] not in known["noted"] else ""
