@@ -145,7 +145,7 @@ class Prewarming(NamedTuple):
         return self.seconds * cost_per_second > self.cost
 
 
-def prewarming(expected: Expected, card: PriceCard, *, comes: float, seconds: float) -> Prewarming | None:
+def prewarming(expected: Expected, card: PriceCard | None, *, comes: float, seconds: float) -> Prewarming | None:
     """What is to be had by a request with the bill `expected`, if the announced one `comes` with that probability.
 
     `seconds` is what it then waits less. None where there is nothing to write, or no price is known.
@@ -158,10 +158,27 @@ def prewarming(expected: Expected, card: PriceCard, *, comes: float, seconds: fl
     (True, False, False)
     """
     bill = expected_cost(card, expected)
-    if bill is None or card.read is None or not sum(expected.write.values()):
+    if bill is None or card is None or card.read is None or not sum(expected.write.values()):
         return None
     saved = sum(tokens * (card.write[label] - card.read) for label, tokens in expected.write.items() if tokens)
     return Prewarming(bill, bill - comes * saved, comes * seconds)
+
+
+def prewarming_own(cold: float, *, comes: float, seconds: float) -> Prewarming | None:
+    """The same on a server of the user's own, in its seconds in place of money: so many tokens are `cold`, which take
+    so long, and it has to compute them in any case if the request comes. None where there is nothing to win.
+
+    >>> likely, unlikely = (prewarming_own(900.0, comes=p, seconds=2.0) for p in (0.95, 0.4))
+    >>> likely.pays(cost_per_second=1.0), unlikely.pays(cost_per_second=1.0)
+    (True, False)
+    """
+    if cold < _LEAST_COLD:
+        return None
+    return Prewarming(0.0, (1.0 - comes) * seconds, comes * seconds)
+
+
+_LEAST_COLD = 64.0
+"""Tokens that a server computes in less time than any request takes."""
 
 
 def comes_as_announced(beliefs: Beliefs) -> float:

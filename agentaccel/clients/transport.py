@@ -12,6 +12,7 @@ import logging
 import sys
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from agentaccel.clients import bodies
@@ -339,7 +340,11 @@ def _with_http(sdk: Any, http: Any) -> Any:
 
 # --- Telling from a method of a wrapped client which request it would send, without sending it ------------------------
 
-_REST: dict[str, dict[str, Any]] = {"Messages": {"max_tokens": 1, "messages": []}, "Responses": {"input": []}}
+_REST: dict[str, dict[str, Any]] = {
+    "Messages": {"max_tokens": 1, "messages": []},
+    "Responses": {"input": []},
+    "Completions": {"messages": []},
+}
 """The resources whose requests can be announced, and what their methods insist on."""
 
 
@@ -354,6 +359,8 @@ def call_of(
     kind = type(resource).__name__
     rest = _REST.get(kind.removeprefix("Async"))
     client = getattr(resource, "_client", None)
+    if "messages" in (rest or {}) and "messages" not in signature(create).parameters:
+        return None  # completions of a text alone
     if rest is None or client is None or getattr(create, "__name__", "") != "create":
         return None
     middleware = getattr(client, "middleware", ())

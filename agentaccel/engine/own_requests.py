@@ -28,6 +28,7 @@ from agentaccel.cache.own_requests import (
     comes_as_announced,
     kept,
     prewarming,
+    prewarming_own,
     warming,
     with_held,
 )
@@ -157,7 +158,7 @@ class OwnRequests:
             return
         if planned.prompt.held or not self._can_pause(conversation, prefix):
             return
-        body = dialect(done.endpoint.wire).warmed(ended.request)
+        body = dialect(done.endpoint.wire).warmed(ended.request, prefix.facts.keeps)
         if body is None:
             return
         with conversation.lock:
@@ -177,7 +178,7 @@ class OwnRequests:
         budget is spent.
         """
         facts = prefix.facts
-        if not self._can_pause(conversation, prefix) or dialect(facts.wire).warmed(request) is None:
+        if not self._can_pause(conversation, prefix) or dialect(facts.wire).warmed(request, facts.keeps) is None:
             return False
         tokens = round(prefix.size / facts.bytes_per_token)
         bill = self._bill(_PAUSE, prefix.prompt, Usage(input=tokens, read=tokens, write={}))
@@ -187,6 +188,7 @@ class OwnRequests:
         return (
             self.policy.cache.keep_alive
             and conversation.session.open > 0
+            and not prefix.facts.self_hosted  # it keeps what it has room for, for however long
             and self._is_taken(prefix.prompt, prefix.facts)
         )
 
@@ -249,7 +251,8 @@ class OwnRequests:
         if self.background.closed:
             return
         if call is None:
-            self._once.say("prewarm takes messages.create or responses.create of a client that this Accel has wrapped")
+            takes = "messages.create, responses.create or chat.completions.create"
+            self._once.say(f"prewarm takes {takes} of a client that this Accel has wrapped")
         elif not call[1]:
             future = self.background.submit(session.id, partial(self._write, session, call[0]))
             future.add_done_callback(partial(_told, _ANNOUNCED))
@@ -283,10 +286,10 @@ class OwnRequests:
 
     def _writing(self, announced: Announced, planned: Planned | None) -> Turn | None:
         endpoint = announced.endpoint
-        if planned is None or announced.resend is None:
+        if planned is None or planned.facts is None or announced.resend is None:
             return None
         known = dialect(endpoint.wire)
-        body = known.warmed(known.encode(planned.request, planned.plan))
+        body = known.warmed(known.encode(planned.request, planned.plan), planned.facts.keeps)
         worth = self._worth(planned, endpoint) if body is not None else None
         if body is None or worth is None:
             return None
@@ -304,8 +307,8 @@ class OwnRequests:
         expected, prefix, conversation = planned.plan.expected, planned.prefix, planned.conversation
         if expected is None or prefix is None or not prefix.size:
             return None
-        card = card_of(planned.prompt, self.policy, round(expected.total))
-        if card is None or card.read is None:
+        card, own = card_of(planned.prompt, self.policy, round(expected.total)), prefix.facts.self_hosted
+        if not own and (card is None or card.read is None):
             self._unpriced(_ANNOUNCED, planned.prompt)
             return None
         with conversation.lock:
@@ -315,23 +318,31 @@ class OwnRequests:
                 conversation.state, prefix, account, self.clock.monotonic(), first=conversation.is_new
             )
         there = max((prefix.sizes[entry.at] for entry in lent.values()), default=0) / prefix.size * expected.total
+        comes, kind = comes_as_announced(beliefs), kind_of(planned, endpoint)
+
+        def seconds(cold: float, warm: float) -> float:
+            """Until a reply begins, less where fewer tokens are to be computed."""
+            gate, streamed = self.shared_prefixes.write_gate, planned.prompt.stream
+            return gate.takes(kind, cold, streamed=streamed) - gate.takes(kind, warm, streamed=streamed)
+
+        if own:
+            cold = expected.total - max(expected.read, there)
+            worth = prewarming_own(cold, comes=comes, seconds=seconds(cold, 0.0))
+            return worth if worth is not None and worth.pays(cost_per_second=1.0) else None
         expected = with_held(expected, there)
-        kind, cold = kind_of(planned, endpoint), expected.total - expected.read
-        cold_and_warm = (cold, cold - sum(expected.write.values()))
-        before, after = (
-            self.shared_prefixes.write_gate.takes(kind, tokens, streamed=planned.prompt.stream)
-            for tokens in cold_and_warm
-        )
-        worth = prewarming(expected, card, comes=comes_as_announced(beliefs), seconds=before - after)
+        cold = expected.total - expected.read
+        worth = prewarming(expected, card, comes=comes, seconds=seconds(cold, cold - sum(expected.write.values())))
         pays = worth is not None and worth.pays(cost_per_second=self.policy.cache.cost_per_second)
         return worth if pays else None
 
     def _written(self, worth: Prewarming, own: _OwnRequest, ended: Ended) -> None:
         conversation, usage = own.planned.conversation, ended.usage
         planned = self.shared_prefixes.ended(own.planned, own.endpoint.account, own.flight, ended)
+        own_server = planned.facts is not None and planned.facts.self_hosted
+        price = f"{worth.cost:.1f} s of the server's" if own_server else f"{worth.cost:.4f} USD"
         why = (
             f"writes ahead what the session announced (CachePolicy.prewarm): {worth.seconds:.1f} s are expected to be "
-            f"won for {worth.cost:.4f} USD"
+            f"won for {price}"
         )
         record, learned = own.record(planned, ended, why, *planned.plan.reasons), tuple[Observation, ...]()
         if usage.read is not None or usage.written is not None:

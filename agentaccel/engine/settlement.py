@@ -146,8 +146,8 @@ def written_ahead(
         seen=known.state.seen.after((SENT,)),
         ours=True,  # from here on, what the user's own markers would have done is another thing
     )
-    written = ((usage.read or 0) + (usage.written or 0)) or None
-    return known._replace(state=without_unread(state, planned.lent), ahead=written)
+    kept = usage.input if prefix.facts.physics == "automatic" else (usage.read or 0) + (usage.written or 0)
+    return known._replace(state=without_unread(state, planned.lent), ahead=kept or None)
 
 
 def record_of(planned: Planned, ended: Ended, settled: Reconciled | None) -> TurnRecord:

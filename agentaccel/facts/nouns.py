@@ -61,9 +61,9 @@ class CacheFacts:
     """Whether cache fields of ours are accepted."""
     mark: str
     """The field of a block that carries a marker; empty where there are no markers."""
-    keeps: Literal["", "max_tokens", "prewarm"]
+    keeps: Literal["", "max_tokens", "prewarm", "one_token"]
     """How a request is made that reads what is held and asks for no reply, so that it lives on: by a limit of 0 tokens,
-    by a field for it; empty where none is known."""
+    by a field for it, or for a reply of one token; empty where none is known."""
     implicit_off: Mapping[str, Mapping[str, str]]
     """What switches off the breakpoint that the provider sets by itself; empty where it sets none."""
     key: Literal["", "routes", "partitions", "opts_in", "sticks"]

@@ -124,19 +124,16 @@ class OnlyTools(Protocol):
 
 
 class Warmed(Protocol):
-    """A request that reads what another would and asks for no reply; None where the provider takes none."""
+    """A request that reads what another would and asks for no reply, made as `CacheFacts.keeps` says; None where the
+    provider takes none."""
 
-    def __call__(self, request: Request) -> Request | None: ...
+    def __call__(self, request: Request, keeps: str) -> Request | None: ...
 
 
 class WithStub(Protocol):
     """What is known of a request as one that the provider takes, and whether its last message stands for the rest."""
 
     def __call__(self, request: Request) -> tuple[Request, bool]: ...
-
-
-def _without_stub(request: Request) -> tuple[Request, bool]:
-    return request, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +174,7 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         arrange.note_in_chat,
         arrange.only_in_chat,
         edit.warmed,
-        _without_stub,
+        edit.with_stub_in_chat,
         chat_reply.ChatTap,
         usage.usage_of,
     ),

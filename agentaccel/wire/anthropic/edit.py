@@ -64,16 +64,19 @@ def _unmarked(value: Any, marker: Marker) -> Any:
     return {name: item for name, item in value.items() if name != MARK}
 
 
-def warmed(request: Request) -> Request | None:
+def warmed(request: Request, keeps: str) -> Request | None:
     """A request that reads what `request` would and asks for no reply; None where the provider takes none.
 
     Prompt, markers and every parameter that the cache depends on stay as they are (prompt caching guide, *Pre-warm*).
 
-    >>> warmed({"model": "m", "max_tokens": 900, "stream": True, "messages": []})
+    >>> warmed({"model": "m", "max_tokens": 900, "stream": True, "messages": []}, "max_tokens")
     {'model': 'm', 'max_tokens': 0, 'messages': []}
-    >>> warmed({"model": "m", "max_tokens": 900, "thinking": {"type": "enabled"}, "messages": []}) is None
+    >>> budgeted = {"model": "m", "max_tokens": 900, "thinking": {"type": "enabled"}, "messages": []}
+    >>> warmed(budgeted, "max_tokens") is None
     True
     """
+    if keeps == "one_token":
+        return {**{name: value for name, value in request.items() if name != "stream"}, "max_tokens": 1}
     refused = (
         _kind(request.get("thinking")) == "enabled"
         or _kind(request.get("tool_choice")) in ("any", "tool")

@@ -84,17 +84,51 @@ def _unmarked(mark: str, value: Any, marker: Marker) -> Any:
     return {name: item for name, item in value.items() if name != mark}
 
 
-def warmed(request: Request) -> Request | None:
-    """A request of the Responses API that reads what `request` would and asks for no reply; None where that cannot be.
+def warmed(request: Request, keeps: str) -> Request | None:
+    """A request that reads what `request` would and asks for no reply, or for one token; None where that cannot be.
 
-    >>> warmed({"model": "m", "input": "Hello", "stream": True})
+    >>> warmed({"model": "m", "input": "Hello", "stream": True}, "prewarm")
     {'model': 'm', 'input': 'Hello', 'prompt_cache_options': {'prewarm': True}}
+    >>> warmed({"model": "m", "messages": [], "max_completion_tokens": 900, "n": 3}, "one_token")
+    {'model': 'm', 'messages': [], 'max_completion_tokens': 1}
     """
+    kept = {name: value for name, value in request.items() if name not in _OF_THE_REPLY}
+    if keeps == "one_token":
+        limits = [name for name in _LIMITS if name in request]
+        return {**kept, **dict.fromkeys(limits or _LIMITS[-1 if "input" in request else 0 :][:1], 1)}
     options = request.get("prompt_cache_options")
     if "input" not in request or not (options is None or isinstance(options, Mapping)):
         return None
-    kept = {name: value for name, value in request.items() if name not in ("stream", "stream_options", "background")}
     return {**kept, "prompt_cache_options": {**(options or {}), "prewarm": True}}
+
+
+_OF_THE_REPLY = frozenset({"stream", "stream_options", "background", "n"})
+"""Fields that say how a reply comes, and how often."""
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""Fields that limit it: in chats, in newer ones, and in responses."""
+
+
+def with_stub_in_chat(request: Request) -> tuple[Request, bool]:
+    """The same as `with_stub` of a chat.
+
+    >>> with_stub_in_chat({"messages": [{"role": "system", "content": "Be brief."}]})[0]["messages"][1:]
+    [{'role': 'user', 'content': '.'}]
+    >>> asked = [{"role": "user", "content": "Look."}, {"role": "assistant", "tool_calls": []}]
+    >>> with_stub_in_chat({"messages": asked})
+    ({'messages': [{'role': 'user', 'content': 'Look.'}]}, False)
+    """
+    given = request.get("messages")
+    if not isinstance(given, list | tuple):
+        return request, False
+    messages = list(given)
+    while messages and not (is_object(messages[-1]) and messages[-1].get("role") in _SAID_TO_THE_MODEL):
+        messages.pop()
+    if any(is_object(one) and one.get("role") in ("user", "tool", "function") for one in messages):
+        return (request if len(messages) == len(given) else {**request, "messages": messages}), False
+    return {**request, "messages": [*messages, {"role": "user", "content": "."}]}, True
+
+
+_SAID_TO_THE_MODEL = frozenset({"user", "tool", "function", "system", "developer"})
 
 
 def with_stub(request: Request) -> tuple[Request, bool]:
