@@ -140,6 +140,12 @@ class Prewarming(NamedTuple):
     """USD that it is expected to cost in all, once what the announced request saves is taken off."""
     seconds: float
     """Expected to be won."""
+    own: bool = False
+    """Whether it is a server of the user's own: `cost` is then seconds of it, and `bill` 0."""
+
+    def __str__(self) -> str:
+        price = f"{self.cost:.1f} s of the server's" if self.own else f"{self.cost:.4f} USD"
+        return f"{self.seconds:.1f} s are expected to be won for {price}"
 
     def pays(self, *, cost_per_second: float) -> bool:
         return self.seconds * cost_per_second > self.cost
@@ -174,7 +180,7 @@ def prewarming_own(cold: float, *, comes: float, seconds: float) -> Prewarming |
     """
     if cold < _LEAST_COLD:
         return None
-    return Prewarming(0.0, (1.0 - comes) * seconds, comes * seconds)
+    return Prewarming(0.0, (1.0 - comes) * seconds, comes * seconds, own=True)
 
 
 _LEAST_COLD = 64.0

@@ -229,6 +229,10 @@ class WriteGate:
         """Seconds to the first byte of a reply of that kind, where so many tokens of the prompt are not cached."""
         return self._pace.expected(kind, stated_seconds(tokens, streamed=streamed))
 
+    def sooner(self, kind: str, cold: float, warm: float, *, streamed: bool) -> float:
+        """Seconds by which it comes sooner where `warm` tokens are not cached, and not `cold`."""
+        return self.takes(kind, cold, streamed=streamed) - self.takes(kind, warm, streamed=streamed)
+
     def _lead(self, flight: Flight, now: float) -> None:
         leader = ref(flight, partial(_dropped, ref(self), tuple(write.key for write in flight.writes)))
         flight.stated = stated_seconds(flight.total - self._there(flight, now), streamed=flight.streamed)

@@ -251,8 +251,7 @@ class OwnRequests:
         if self.background.closed:
             return
         if call is None:
-            takes = "messages.create, responses.create or chat.completions.create"
-            self._once.say(f"prewarm takes {takes} of a client that this Accel has wrapped")
+            self._once.say("prewarm takes the create method of a client that this Accel has wrapped")
         elif not call[1]:
             future = self.background.submit(session.id, partial(self._write, session, call[0]))
             future.add_done_callback(partial(_told, _ANNOUNCED))
@@ -313,37 +312,26 @@ class OwnRequests:
             return None
         with conversation.lock:
             beliefs = conversation.snapshot.joined(conversation.state.seen)
-            account = endpoint.account + planned.apart
-            lent = self.shared_prefixes.lent(
-                conversation.state, prefix, account, self.clock.monotonic(), first=conversation.is_new
-            )
+            state, account, now = conversation.state, endpoint.account + planned.apart, self.clock.monotonic()
+            lent = self.shared_prefixes.lent(state, prefix, account, now, first=conversation.is_new)
         there = max((prefix.sizes[entry.at] for entry in lent.values()), default=0) / prefix.size * expected.total
-        comes, kind = comes_as_announced(beliefs), kind_of(planned, endpoint)
-
-        def seconds(cold: float, warm: float) -> float:
-            """Until a reply begins, less where fewer tokens are to be computed."""
-            gate, streamed = self.shared_prefixes.write_gate, planned.prompt.stream
-            return gate.takes(kind, cold, streamed=streamed) - gate.takes(kind, warm, streamed=streamed)
-
+        comes, kind, streamed = comes_as_announced(beliefs), kind_of(planned, endpoint), planned.prompt.stream
+        sooner = partial(self.shared_prefixes.write_gate.sooner, kind, streamed=streamed)
         if own:
             cold = expected.total - max(expected.read, there)
-            worth = prewarming_own(cold, comes=comes, seconds=seconds(cold, 0.0))
-            return worth if worth is not None and worth.pays(cost_per_second=1.0) else None
-        expected = with_held(expected, there)
-        cold = expected.total - expected.read
-        worth = prewarming(expected, card, comes=comes, seconds=seconds(cold, cold - sum(expected.write.values())))
-        pays = worth is not None and worth.pays(cost_per_second=self.policy.cache.cost_per_second)
-        return worth if pays else None
+            worth = prewarming_own(cold, comes=comes, seconds=sooner(cold, 0.0))
+        else:
+            expected = with_held(expected, there)
+            cold = expected.total - expected.read
+            seconds = sooner(cold, cold - sum(expected.write.values()))
+            worth = prewarming(expected, card, comes=comes, seconds=seconds)
+        cost_per_second = 1.0 if own else self.policy.cache.cost_per_second
+        return worth if worth is not None and worth.pays(cost_per_second=cost_per_second) else None
 
     def _written(self, worth: Prewarming, own: _OwnRequest, ended: Ended) -> None:
         conversation, usage = own.planned.conversation, ended.usage
         planned = self.shared_prefixes.ended(own.planned, own.endpoint.account, own.flight, ended)
-        own_server = planned.facts is not None and planned.facts.self_hosted
-        price = f"{worth.cost:.1f} s of the server's" if own_server else f"{worth.cost:.4f} USD"
-        why = (
-            f"writes ahead what the session announced (CachePolicy.prewarm): {worth.seconds:.1f} s are expected to be "
-            f"won for {price}"
-        )
+        why = f"writes ahead what the session announced (CachePolicy.prewarm): {worth}"
         record, learned = own.record(planned, ended, why, *planned.plan.reasons), tuple[Observation, ...]()
         if usage.read is not None or usage.written is not None:
             learned = (SENT,)

@@ -119,7 +119,7 @@ def _one(rng: random.Random, tally: Tally) -> None:
 
 def _keep_alive(sent: Json, now: float, tally: Tally) -> None:
     """What would keep its entries alive has to be legal where the request itself was."""
-    warmed = dialect("messages").warmed(sent)
+    warmed = dialect("messages").warmed(sent, "max_tokens")
     if warmed is None:
         return
     tally.limits["keep-alive"] += 1
@@ -136,7 +136,7 @@ def _written_ahead(engine: Engine, body: Json, now: float, tally: Tally) -> None
         planned = engine.announced(session, announced)
         if planned is None or planned.plan.expected is None:
             continue
-        warmed = dialect("messages").warmed(dialect("messages").encode(planned.request, planned.plan))
+        warmed = dialect("messages").warmed(dialect("messages").encode(planned.request, planned.plan), "max_tokens")
         if warmed is None:
             continue
         tally.limits["written ahead"] += 1
