@@ -53,11 +53,11 @@ def found(body: object, place: str) -> Any:
 def numbered(version: str | None) -> tuple[int, ...] | None:
     """A version as numbers, to be compared; None for one that has none, such as that of a build of one's own.
 
-    >>> numbered("0.32.0"), numbered("v1.3.0rc27"), numbered("b0-unknown"), numbered(None)
-    ((0, 32, 0), (1, 3, 0), None, None)
+    >>> numbered("0.32.0"), numbered("v1.3.0rc27"), numbered("b11549-0c1e570"), numbered("b1-0c1e570"), numbered(None)
+    ((0, 32, 0), (1, 3, 0), (11549,), None, None)
     """
-    match = re.match(r"v?(\d+(?:\.\d+)+)", version or "")
-    return tuple(map(int, match[1].split("."))) if match is not None else None
+    match = re.match(r"(?:v?(\d+(?:\.\d+)+)|b(\d{3,})\b)", version or "")  # llama.cpp counts its builds
+    return tuple(map(int, (match[1] or match[2]).split("."))) if match is not None else None
 
 
 def has_by(version: str | None, since: str | None, until: str | None) -> bool | None:

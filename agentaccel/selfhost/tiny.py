@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 TEMPLATE = HERE / "tools.jinja"
 """A chat template that renders tools: the weights' own leaves them out without a word."""
 
-Speculation = Literal["none", "ngram-simple", "ngram-mod"]
+Drafting = Literal["none", "ngram-simple", "ngram-mod"]
 """How the engine guesses tokens ahead: not at all, from what stands in the prompt (`ngram-simple`), or from what was
 said in any slot (`ngram-mod`)."""
 _SPECULATIONS: Mapping[str, str] = {"none": "NONE", "ngram-simple": "NGRAM_SIMPLE", "ngram-mod": "NGRAM_MOD"}
@@ -71,7 +71,7 @@ class TinyOptions:
     """Tokens that one conversation may have, replies included."""
     threads: int | None = None
     """Threads that compute; None for one a processor that this process may use, but at most 4."""
-    speculate: Speculation = "none"
+    speculate: Drafting = "none"
     template: Path | None = None
     """A chat template (Jinja) in place of the one that goes with the weights."""
     cache_ram: int = 1024

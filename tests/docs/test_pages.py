@@ -193,7 +193,8 @@ def test_every_command_and_option_is_in_the_reference() -> None:
         command = main.get_command(context, name)
         assert command is not None
         assert f"## agentaccel {name}" in page
-        for parameter in command.params:
+        inner = command.commands.values() if isinstance(command, click.Group) else ()
+        for parameter in (one for each in (command, *inner) for one in each.params):
             if isinstance(parameter, click.Option):
                 assert f"`{parameter.opts[0]}" in page, f"{name} {parameter.opts[0]}"
 

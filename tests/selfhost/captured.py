@@ -2,6 +2,8 @@
 
 Each `.json` of a case holds two passes of five turns: the usage of every turn, and the differences of the engine's
 counters. `.prom` is /metrics after both passes, `-wire.json` what each path answered and what each field led to.
+`-options.txt` has the names of all options of its server: vLLM's as its own parser lists them, SGLang's and llama.cpp's
+out of their sources.
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ def case(name: str) -> Any:
 
 def metrics(name: str) -> str:
     return (FOLDER / f"{name}.prom").read_text(encoding="utf-8")
+
+
+def options(name: str) -> frozenset[str]:
+    return frozenset((FOLDER / f"{name}-options.txt").read_text(encoding="utf-8").split())
 
 
 def pages(name: str) -> dict[str, Page]:
