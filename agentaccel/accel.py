@@ -159,6 +159,7 @@ class Accel:
         verify: bool | ssl.SSLContext = True,
         dialect: str | None = None,
         timeout: float = 2.0,
+        pin_slots: bool = False,
     ) -> Backend:
         """A server of a model that you run, or several replicas of it, attached by base URL: "http://127.0.0.1:8000/v1".
 
@@ -166,9 +167,15 @@ class Accel:
         counters are, one URL for each server, where that is not behind its own port. `headers` go to these hosts alone,
         such as {"authorization": "Bearer …"}; `verify` is what httpx takes. `dialect` names who answers, where a router
         hides it: "vllm", "sglang", "llamacpp", "dynamo", "smg", "trtllm", "transformers". `timeout` is in seconds, for
-        each answer. Raises `ConfigError` for what is no http URL, and `MissingExtraError` without the extra `selfhost`.
+        each answer. `pin_slots` gives each conversation a slot of its own on llama.cpp; say it only of a server that
+        this process alone uses. Raises `ConfigError` for what is no http URL, and `MissingExtraError` without the extra
+        `selfhost`.
         """
         replicas = replicas_of(url, metrics)
+        if not isinstance(pin_slots, bool):
+            raise ConfigError(f"Accel.backend: pin_slots is {pin_slots!r}; give True or False")
+        for replica in replicas if pin_slots else ():
+            self._engine.servers.pin(replica.address)
         return Backend(
             replicas,
             asker_of(replicas, headers, verify, timeout),

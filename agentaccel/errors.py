@@ -6,7 +6,7 @@
     ├── ConfigError            you asked for something impossible; raised where you asked
     │   ├── UnknownModel       no cache facts are known for this model and none were given
     │   └── MissingExtraError  an optional package is not installed; the message is the pip line
-    ├── EngineError            an engine could not be set up or did not start, or it ended
+    ├── EngineError            an engine could not be set up or did not start, it ended, or did not do what it was asked
     ├── SessionClosedError     a session was used after it was left
     └── TraceError             a trace store or a log is unreadable, or was written by a newer version
 
@@ -44,7 +44,8 @@ class MissingExtraError(ConfigError):
 
 class EngineError(AgentAccelError):
     """An engine that was to run on this machine could not be set up, did not start, or ended; the message has the last
-    lines that the engine, or its installer, printed."""
+    lines that the engine, or its installer, printed. Or an engine did not do what it was asked, and the message says
+    why."""
 
 
 class SessionClosedError(AgentAccelError):

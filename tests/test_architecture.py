@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "selfhost.tables",
         "selfhost.probe",
         "selfhost.hints",
+        "selfhost.slots",
         "selfhost.metrics",
         "selfhost.plan",
         "selfhost.sheet",

@@ -30,7 +30,7 @@ from agentaccel.engine.pending import Replies
 from agentaccel.engine.reuse import Reuse
 from agentaccel.engine.routing import Routing, Traffic
 from agentaccel.engine.scope import Announced, Session, Within, current
-from agentaccel.engine.servers import Servers, hinted, unrefused
+from agentaccel.engine.servers import Servers, hinted, in_slot, unrefused
 from agentaccel.engine.settlement import Recording, settle
 from agentaccel.engine.sharing import SharedPrefixes
 from agentaccel.engine.threads import Threads
@@ -203,6 +203,7 @@ class Engine:
                 self._routing.sent(conversation, planned.started)
             if planned.facts is not None and planned.facts.self_hosted:
                 self.reuse.asked(_place(asked), conversation.key)
+                self.servers.asked(endpoint.server, conversation.key)
         applied = planned.plan if planned.mode == "on" else CachePlan()
         flight = self.shared_prefixes.flight(planned, endpoint)
         hooks = None
@@ -423,6 +424,8 @@ class Engine:
         if server is not None:
             key, isolate = self.recorder.shared_key, self.policy.cache.isolate_tenants
             chosen = hinted(chosen, draft, conversation, server, key, isolate=isolate)
+            slot = self.servers.slot(address, conversation.key)
+            chosen = in_slot(chosen, draft, server, slot) if slot is not None else chosen
         refused = self.servers.refused(address)
         return unrefused(chosen, refused) if refused else chosen
 

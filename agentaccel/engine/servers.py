@@ -14,6 +14,7 @@ from agentaccel.engine.draft import Draft
 from agentaccel.locks import Lock
 from agentaccel.selfhost.hints import Hints, names_session, rendered, without
 from agentaccel.selfhost.probe import Server
+from agentaccel.selfhost.slots import Pins
 from agentaccel.selfhost.tables import UNKNOWN, found, row
 from agentaccel.types import CachePlan
 
@@ -32,6 +33,7 @@ class Servers:
         self._known: dict[Address, Server] = {}
         self._refused: dict[Address, frozenset[str]] = {}
         self._looks: dict[Address, int] = {}
+        self._pins: dict[Address, Pins] = {}
 
     def know(self, address: Address, server: Server) -> None:
         """It was asked, or named: it is not looked at any more. A later answer replaces what was known before."""
@@ -76,6 +78,33 @@ class Servers:
         """The fields that the server has said not to know."""
         return self._refused.get(_own(address), frozenset()) if address is not None else frozenset()
 
+    # --- slots, where the user says that they are ours to give ------------------------------------------------------
+
+    def pin(self, address: Address) -> None:
+        """Nobody else uses the server: its slots are given to conversations of this process."""
+        with self._lock:
+            self._pins.setdefault(_own(address), Pins())
+
+    def slot(self, address: Address | None, conversation: str) -> int | None:
+        """The slot that the next request of a conversation, told by its key, goes to; None where the server is to
+        choose."""
+        slots = self._slots(address)
+        return None if address is None or not slots else self._pins[_own(address)].slot(conversation, slots)
+
+    def asked(self, address: Address | None, conversation: str) -> None:
+        """A request of the conversation goes out."""
+        slots = self._slots(address)
+        if address is not None and slots:
+            with self._lock:
+                self._pins[_own(address)] = self._pins[_own(address)].after(conversation, slots)
+
+    def _slots(self, address: Address | None) -> int:
+        """How many slots of a server are given; 0 where none are."""
+        if address is None or _own(address) not in self._pins:
+            return 0
+        server = self.of(address)
+        return (server.slots or 0) if server is not None and server.can("slots") else 0
+
 
 def _own(address: Address) -> Address:
     """One name for this machine."""
@@ -111,6 +140,15 @@ def hinted(
     return replace(
         plan, options={**plan.options, **fields}, headers=sent.headers, reasons=(*plan.reasons, *sorted(reasons))
     )
+
+
+def in_slot(plan: CachePlan, draft: Draft, server: Server, slot: int) -> CachePlan:
+    """The plan with the slot that its conversation has; the sender's own stays."""
+    field = row(server.dialect)["slot"]
+    if draft.endpoint.wire not in field["wires"] or field["field"] in draft.request:
+        return plan
+    reason = f"{field['field']} {field['means']}"
+    return replace(plan, options={**plan.options, field["field"]: slot}, reasons=(*plan.reasons, reason))
 
 
 def _fits(request: Mapping[str, Any], name: str, value: Any) -> bool:

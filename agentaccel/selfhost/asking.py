@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -103,13 +103,20 @@ class Asker:
         library = _library()
         with library.Client(verify=self.verify, timeout=self.timeout, follow_redirects=False) as http:
             futures = {
-                name: background.submit(OWNER, partial(self._one, library, http, url)) for name, url in urls.items()
+                name: background.submit(OWNER, partial(self._one, library, partial(self._got, http, url)))
+                for name, url in urls.items()
             }
             return {name: _result(future) for name, future in futures.items()}
 
-    def _one(self, library: Any, http: Any, url: str) -> Page | str:
+    def post(self, url: str, body: Mapping[str, Any]) -> Page | str:
+        """What is answered to a JSON object; a word in the place of an answer that there is not. It is sent once."""
+        library = _library()
+        with library.Client(verify=self.verify, timeout=self.timeout, follow_redirects=False) as http:
+            return self._one(library, lambda: self._posted(http, url, body))
+
+    def _one(self, library: Any, asked: Callable[[], Page | str]) -> Page | str:
         try:
-            return self._got(http, url)
+            return asked()
         except library.TimeoutException:
             return self._late
         except library.ConnectError:
@@ -124,9 +131,7 @@ class Asker:
     def _got(self, http: Any, url: str) -> Page | str:
         until = time.monotonic() + self.timeout
         for _ in range(_MOST_LEADS + 1):
-            own = self.headers if urlsplit(url).hostname in self.hosts else {}
-            headers = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "agentaccel", **own}
-            with http.stream("GET", url, headers=headers) as response:
+            with http.stream("GET", url, headers=self._headers(url)) as response:
                 there = response.headers.get("location") if response.is_redirect else None
                 if there is None:
                     return self._read(response, until)
@@ -134,6 +139,14 @@ class Asker:
                 if urlsplit(old)[:2] != urlsplit(url)[:2]:  # a host, its port, or whether it is encrypted
                     return _AWAY
         return _ON_AND_ON
+
+    def _posted(self, http: Any, url: str, body: Mapping[str, Any]) -> Page | str:
+        with http.stream("POST", url, headers=self._headers(url), json=dict(body)) as response:
+            return self._read(response, time.monotonic() + self.timeout)
+
+    def _headers(self, url: str) -> dict[str, str]:
+        own = self.headers if urlsplit(url).hostname in self.hosts else {}
+        return {"accept": "*/*", "accept-encoding": "identity", "user-agent": "agentaccel", **own}
 
     def _read(self, response: Any, until: float) -> Page | str:
         data = bytearray()
@@ -208,10 +221,16 @@ def asker_of(replicas: Sequence[Replica], headers: object, verify: object, timeo
         raise ConfigError(f"Accel.backend: headers is of {type(headers).__name__}; give a dict of texts")
     if not isinstance(verify, bool | ssl.SSLContext):
         raise ConfigError(f"Accel.backend: verify is {verify!r}; give True, False, or an ssl.SSLContext")
-    if not is_amount(timeout) or not timeout:
-        raise ConfigError(f"Accel.backend: timeout is {timeout!r}; give a number of seconds above 0")
+    seconds = checked_seconds("Accel.backend: timeout", timeout)
     hosts = frozenset(replica.address[0] for replica in replicas)
-    return Asker(headers=dict(headers), verify=verify, timeout=float(timeout), hosts=hosts)
+    return Asker(headers=dict(headers), verify=verify, timeout=seconds, hosts=hosts)
+
+
+def checked_seconds(what: str, seconds: object) -> float:
+    """A time limit. Raises `ConfigError` for what is none."""
+    if not is_amount(seconds) or not seconds:
+        raise ConfigError(f"{what} is {seconds!r}; give a number of seconds above 0")
+    return float(seconds)  # type: ignore[arg-type]
 
 
 def checked_dialect(dialect: object) -> str | None:

@@ -28,10 +28,11 @@ from agentaccel.engine.conversation import own_id
 from agentaccel.engine.servers import Servers
 from agentaccel.errors import ConfigError
 from agentaccel.once import Once
-from agentaccel.selfhost.asking import OWNER, Asker, Replica, answered, installed
+from agentaccel.selfhost.asking import OWNER, Asker, Replica, answered, checked_seconds, installed
 from agentaccel.selfhost.hints import Hints, Rendered, rendered
 from agentaccel.selfhost.metrics import Scrape, ServerFigures, observed, read
-from agentaccel.selfhost.probe import Server, paths, probe
+from agentaccel.selfhost.probe import Page, Server, paths, probe
+from agentaccel.selfhost.slots import Action, KeptSlot, kept, path_of
 from agentaccel.selfhost.tables import UNKNOWN, row
 
 log = logging.getLogger("agentaccel")
@@ -91,6 +92,36 @@ class Backend:
         if hints.parent is not None:
             hints = replace(hints, parent=own_id(hints.parent, hints.tenant))
         return rendered(hints, self.server, self._key)
+
+    def slot_of(self, session: str, tenant: str | None = None) -> int | None:
+        """The slot of the first server that the session's next request goes to; None where the server chooses: without
+        `pin_slots`, on other engines, and while more conversations take turns than there are slots."""
+        return self._known.slot(self._replicas[0].address, own_id(session, tenant))
+
+    async def save_slot(self, name: str, *, slot: int, within: float = 60.0) -> KeptSlot | None:
+        """Have the first server write a slot into the file `name`, to restore it later: llama.cpp, started with
+        --slot-save-path. None where agentaccel is off.
+
+        It waits for the slot's request to end, and at most `within` so many seconds. Raises `EngineError` where the
+        server does not do it, with the reason; `ConfigError` for what cannot be meant.
+        """
+        return await self._keep("save", name, slot, within)
+
+    async def restore_slot(self, name: str, *, slot: int, within: float = 60.0) -> KeptSlot | None:
+        """As `save_slot`, the other way round: what the slot held is gone, and a prompt that begins like the file's is
+        read and not computed."""
+        return await self._keep("restore", name, slot, within)
+
+    async def _keep(self, action: Action, name: str, slot: int, within: float) -> KeptSlot | None:
+        if self._off:
+            return None
+        replica = self._replicas[0]
+        server = self._servers[replica]
+        asker = replace(self._asker, timeout=checked_seconds(f"Backend.{action}_slot: within", within))
+        url = replica.root + path_of(server, action, name, slot)
+        work: Callable[[], Page | str] = partial(asker.post, url, {"filename": name})
+        said = await self._awaited(self._beside(work), default="agentaccel was closed meanwhile")
+        return kept(server, action, name, slot, said)
 
     def wait_ready(self, within: float = 30.0) -> bool:
         """True once every server has answered; False if one has not `within` so many seconds, which is one log line.

@@ -17,7 +17,7 @@ GUARDS = (
     ),
     Mutant(
         guard="headers that another host is shown for its counters",
-        at="agentaccel.selfhost.asking:Asker._got",
+        at="agentaccel.selfhost.asking:Asker._headers",
         old="self.headers if urlsplit(url).hostname in self.hosts else {}",
         new="self.headers",
     ),
@@ -76,6 +76,36 @@ GUARDS = (
         new="if not pairs:",
     ),
     Mutant(
+        guard="slots that are given to more conversations than there are",
+        at="agentaccel.selfhost.slots:Pins.slot",
+        old="None if pins.crowded else",
+        new="",
+    ),
+    Mutant(
+        guard="slots that a server has no more",
+        at="agentaccel.selfhost.slots:Pins.after",
+        old=" and slot < slots}",
+        new="}",
+    ),
+    Mutant(
+        guard="slots of a server that others may use",
+        at="agentaccel.engine.servers:Servers._slots",
+        old="if address is None or _own(address) not in self._pins:",
+        new="if address is None or not self._pins.setdefault(_own(address), Pins()):",
+    ),
+    Mutant(
+        guard="a slot over the sender's own",
+        at="agentaccel.engine.servers:in_slot",
+        old=' or field["field"] in draft.request',
+        new="",
+    ),
+    Mutant(
+        guard="slots that a server does not have, kept in a file of nothing",
+        at="agentaccel.selfhost.slots:path_of",
+        old="not 0 <= slot <= most",
+        new="False",
+    ),
+    Mutant(
         guard="a server that came up between two questions",
         at="agentaccel.selfhost.asking:answered",
         old="and _NOBODY not in asked.values()",
@@ -84,7 +114,12 @@ GUARDS = (
 )
 
 COMMAND = [
-    *running("tests/selfhost/test_wrapped.py", "tests/selfhost/test_attach.py", "tests/selfhost/test_metrics.py"),
+    *running(
+        "tests/selfhost/test_wrapped.py",
+        "tests/selfhost/test_attach.py",
+        "tests/selfhost/test_metrics.py",
+        "tests/selfhost/test_slots.py",
+    ),
     *("-o", "timeout=30"),
 ]
 

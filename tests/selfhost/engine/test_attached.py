@@ -11,6 +11,7 @@ import openai
 import pytest
 
 from agentaccel import Accel
+from agentaccel.errors import EngineError
 from agentaccel.selfhost.hints import Hints, rendered
 from agentaccel.selfhost.launch import EngineProcess
 from agentaccel.selfhost.probe import Server
@@ -111,3 +112,82 @@ def test_a_wrapped_client_finds_out_by_itself(engine: EngineProcess, tmp_path: P
     asyncio.run(run())
     assert [one.platform for one in records(tmp_path)] == ["server", "llamacpp"]
     assert all(one.usage.read is not None for one in records(tmp_path))
+
+
+RULES = "You rent boats by the hour. Answer in few words. Never promise a date. Prices are in euros. Be polite. " * 2
+
+
+def turn(name: str, number: int) -> list[dict[str, Any]]:
+    """A turn of an agent whose system prompt others have, too; what it was answered is written here."""
+    said: list[dict[str, Any]] = [{"role": "user", "content": f"Is the {name} boat free? I need a {name} one."}]
+    for one in range(number):
+        said += [{"role": "assistant", "content": f"Yes, {name}."}, {"role": "user", "content": f"And {name} {one}?"}]
+    return [{"role": "system", "content": RULES}, *said]
+
+
+def test_two_agents_with_one_system_prompt_keep_their_slots(
+    own_engine: Callable[..., EngineProcess], tmp_path: Path
+) -> None:
+    """Left alone, they take one slot from each other, and the other one stays empty. Pinned, each finds all of its
+    prompt before: what is computed is what is new."""
+    computed: dict[bool, list[int]] = {}
+    for pinned in (False, True):
+        engine = own_engine(slots=2)
+        with an_accel(tmp_path / str(pinned)) as accel, sdk(engine) as bare:
+            assert accel.backend(f"{engine.url}/v1", pin_slots=pinned).wait_ready()
+            wrapped, seen = accel.wrap(bare), []
+            for number in range(3):
+                for name in ("Amber", "Coral"):
+                    with accel.session(name):
+                        seen.append((name, ask(wrapped, turn(name, number), tokens=1)))
+        engine.stop()
+        computed[pinned] = [timings(reply)["prompt_n"] for _, reply in seen]
+        if pinned:
+            before = {name: reply.usage.prompt_tokens for name, reply in seen[:2]}
+            for name, reply in seen[2:]:
+                assert timings(reply)["cache_n"] == before[name]
+                before[name] = reply.usage.prompt_tokens
+    assert sum(computed[True][2:]) < 0.7 * sum(computed[False][2:])
+
+
+async def test_a_slot_that_was_kept_makes_a_prompt_read_and_not_computed(
+    own_engine: Callable[..., EngineProcess], accel: Accel, tmp_path: Path
+) -> None:
+    """Another conversation has had the slot meanwhile. Only the last token is computed, as in any case."""
+    folder = tmp_path / "slots"
+    folder.mkdir()
+    engine = await asyncio.to_thread(lambda: own_engine(slot_folder=folder, cache_ram=0))
+    backend = accel.backend(f"{engine.url}/v1")
+    assert await backend.ready()
+    async with openai.AsyncOpenAI(base_url=f"{engine.url}/v1", api_key="none", timeout=100) as client:
+
+        async def computed(topic: str) -> dict[str, Any]:
+            reply = await client.chat.completions.create(model="any", messages=about(topic), max_tokens=1)  # type: ignore[arg-type]
+            return timings(reply)
+
+        first = await computed("pink")
+        saved = await backend.save_slot("pink.bin", slot=0)
+        await computed("grey")
+        restored = await backend.restore_slot("pink.bin", slot=0)
+        again = await computed("pink")
+    assert saved is not None
+    assert saved == restored
+    assert saved.bytes == (folder / "pink.bin").stat().st_size
+    assert saved.tokens == first["prompt_n"] + first["cache_n"]
+    assert (again["prompt_n"], again["cache_n"]) == (1, saved.tokens - 1)
+
+
+async def test_what_this_engine_does_not_keep_is_said(own_engine: Callable[..., EngineProcess], accel: Accel) -> None:
+    """Started without a folder for them."""
+    engine = await asyncio.to_thread(own_engine)
+    backend = accel.backend(f"{engine.url}/v1")
+    assert await backend.ready()
+    with pytest.raises(EngineError, match="without --slot-save-path"):
+        await backend.save_slot("a", slot=0)
+
+
+async def test_a_file_that_is_not_there_is_said(engine: EngineProcess, accel: Accel) -> None:
+    backend = accel.backend(f"{engine.url}/v1")
+    assert await backend.ready()
+    with pytest.raises(EngineError, match="'nowhere': Unable to restore slot"):
+        await backend.restore_slot("nowhere", slot=1)
