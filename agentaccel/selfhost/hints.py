@@ -89,13 +89,14 @@ def rendered(hints: Hints, server: Server, key: bytes) -> Rendered:
             unsent[name] = f"{name} is not sent: {name_of(server.dialect)} is not known to take it"
             continue
         if "header" in hint:
-            headers[hint["header"]] = "true" if value is True else str(value)
+            valued = _valued(value, hint)
+            headers[hint["header"]] = "true" if value is True else str(valued).removesuffix(".0")
             reasons[hint["header"]] = f"{hint['header']} {hint['means']}"
-        elif "field" in hint:
+        if "field" in hint:
             _put(fields, hint["field"], _valued(value, hint))
             first = hint["field"].partition(".")[0]
             reasons[first] = "; ".join(filter(None, (reasons.get(first), f"{hint['field']} {hint['means']}")))
-        else:
+        if "header" not in hint and "field" not in hint:
             unsent[name] = f"{name} is not sent: {name_of(server.dialect)} {hint['means']}"
     return Rendered(fields, headers, reasons, unsent)
 

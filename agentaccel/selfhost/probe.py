@@ -39,8 +39,8 @@ class Server:
     """What is known of one server."""
 
     dialect: str = UNKNOWN
-    """A row of `facts/engines.toml`: "vllm", "sglang", "llamacpp", "dynamo", "smg", "trtllm", "transformers"; "unknown"
-    where nothing tells."""
+    """A row of `facts/engines.toml`: "vllm", "sglang", "llamacpp", "dynamo", "smg", "llm-d", "production-stack", "ray",
+    "trtllm", "transformers"; "unknown" where nothing tells."""
     version: str | None = None
     """As the server says it."""
     models: tuple[str, ...] = ()

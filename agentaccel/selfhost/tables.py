@@ -17,7 +17,7 @@ def dialects() -> tuple[str, ...]:
     """Every dialect that has a row.
 
     >>> dialects()
-    ('vllm', 'sglang', 'llamacpp', 'dynamo', 'smg', 'trtllm', 'transformers')
+    ('vllm', 'sglang', 'llamacpp', 'dynamo', 'smg', 'llm-d', 'production-stack', 'ray', 'trtllm', 'transformers')
     """
     return tuple(table("engines")["dialects"])
 

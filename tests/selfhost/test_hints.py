@@ -58,6 +58,13 @@ SESSION, PARENT, TENANT = name("session", "ticket-1"), name("session", "ticket-0
             },
         ),
         ("smg", {}, {"x-smg-routing-key": SESSION}),
+        (
+            "llm-d",
+            {"cache_salt": TENANT},
+            {"x-llm-d-inference-fairness-id": TENANT, "x-llm-d-slo-ttft-ms": "500", "x-llm-d-slo-tpot-ms": "20"},
+        ),
+        ("production-stack", {"cache_salt": TENANT, "priority": -2}, {"x-session-id": SESSION}),
+        ("ray", {}, {"x-session-id": SESSION}),
         ("llamacpp", {}, {}),
         ("trtllm", {}, {}),
         ("transformers", {}, {}),
@@ -71,7 +78,9 @@ def test_each_engine_gets_its_own_fields_and_headers(
     sent = rendered(ALL, Server(dialect=dialect), KEY)
     assert (sent.fields, sent.headers) == (fields, headers)
     assert sent.reasons.keys() == {*fields, *headers}
-    assert len(sent.unsent) == {"dynamo": 0, "vllm": 6, "sglang": 6, "smg": 8}.get(dialect, 9)
+    assert len(sent.unsent) == {
+        **{"dynamo": 0, "vllm": 6, "sglang": 6, "smg": 8, "llm-d": 6, "production-stack": 6, "ray": 8},
+    }.get(dialect, 9)
 
 
 def test_a_hint_that_is_not_sent_is_said() -> None:

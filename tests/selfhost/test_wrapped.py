@@ -90,6 +90,29 @@ def test_each_server_gets_the_session_as_it_takes_it(accel: Accel, name: str, he
     assert all(call.body == ASK for call in server.calls)
 
 
+@pytest.mark.parametrize(
+    ("router", "header", "salted"),
+    [
+        ("llm-d", "x-llm-d-inference-fairness-id", True),
+        ("production-stack", "x-session-id", True),
+        ("ray", "x-session-id", False),
+    ],
+)
+def test_a_router_that_the_user_names_gets_what_it_takes(accel: Accel, router: str, header: str, salted: bool) -> None:
+    """llm-d names sessions itself and shares fairly by tenant; behind Ray there may be any engine: no salt is sent."""
+    server = engine("vllm-0.32.0-cpu")
+    with serving(server), client(server) as bare:
+        attached(accel, server, dialect=router)
+        with accel.session("ticket-1", tenant="acme"):
+            accel.wrap(bare).chat.completions.create(**ASK)
+    [call] = server.calls
+    key = accel._recorder.shared_key
+    names = {"session": pseudonym(key, "session", "@acme/ticket-1"), "tenant": pseudonym(key, "tenant", "acme")}
+    assert call.headers[header] == names["session" if header == "x-session-id" else "tenant"]
+    assert ("x-session-id" in call.headers) is (header == "x-session-id")
+    assert call.body.get("cache_salt") == (names["tenant"] if salted else None)
+
+
 @pytest.mark.parametrize("header", ["X-Session-ID", "X-Claude-Code-Session-Id", "x-dynamo-session-id"])
 def test_a_session_that_the_sender_names_is_not_named_again(accel: Accel, header: str) -> None:
     """Two ids of one session are not to be sent."""
