@@ -117,7 +117,7 @@ class Accel:
                 "a client of the anthropic or openai SDK, or use accel.turn(request) around your own HTTP call"
             )
         if found[0] == "anthropic":
-            named = platform_named(platform, providers=("anthropic",))
+            named = platform_named(platform, wire="messages")
             return anthropic.wrap_client(client, self._engine, of_class=found[1], named=named)
         of_class = found if found[1] != "api" else self._elsewhere
         return openai.wrap_client(client, self._engine, named=platform_named(platform), of_class=of_class)

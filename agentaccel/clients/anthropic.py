@@ -10,16 +10,20 @@ import copy
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from agentaccel.clients import bodies
-from agentaccel.clients.attempt import ANNOUNCED, Outgoing, stop_announced
+from agentaccel.clients.attempt import ANNOUNCED, Attempt, Outgoing, stop_announced
 from agentaccel.clients.client_copy import account_behind, derived
+from agentaccel.clients.looking import look_at, peek, peek_async
 from agentaccel.clients.pending import watch_results
-from agentaccel.clients.transport import Target, is_response, server_of, with_transport
+from agentaccel.clients.transport import Target, is_response, library_of, server_of, with_transport
+from agentaccel.concurrency import in_a_loop
 from agentaccel.engine.engine import Engine
+from agentaccel.engine.pending import Server
 from agentaccel.errors import ConfigError, MissingExtraError
-from agentaccel.facts import priced_region
+from agentaccel.facts import local_platform, priced_region, speaks
+from agentaccel.selfhost.probe import is_private
 from agentaccel.turn import Answer
 from agentaccel.types import Endpoint
 
@@ -34,31 +38,57 @@ _MOST_HOPS = 32
 """Middleware behind ours that is looked through."""
 
 
+class _Whose(NamedTuple):
+    """Who answers the calls of a client and of its copies, as far as it is known when the client is wrapped."""
+
+    engine: Engine
+    of_class: str
+    """The platform that the client's class speaks of."""
+    named: tuple[str, str] | None
+    """The provider and platform that the user has named."""
+    home: Server
+    """Where the client points."""
+
+    def at(self, server: Server, path: str) -> Target:
+        """Who answers at a server: one of the user's own is known by what it has said, and any other one is taken for
+        a gateway to what the class speaks of."""
+        named = self.named
+        if named is not None and (named[0] == "anthropic" or server == self.home):
+            return Target(Endpoint(*named, "messages", server))
+        if self.of_class != "api":
+            return Target(Endpoint("anthropic", self.of_class, server=server))
+        served = local_platform(server, path)
+        place = served or self.engine.servers.place(server)
+        if place is not None and speaks(*place, "messages"):
+            return Target(Endpoint(*place, "messages", server))
+        return Target(Endpoint("anthropic", self.of_class, server=server), unnamed=served is None)
+
+
 def wrap_client(client: C, engine: Engine, *, of_class: str, named: tuple[str, str] | None) -> C:
     """A copy of `client` whose innermost middleware is ours; `client` itself if it has ours already. The platform is
-    the one that the user `named`, or else the one that the client's class speaks of."""
+    the one that the user `named`, or that a server of the user's own has told, or else the one that the client's class
+    speaks of."""
     try:
         import anthropic
     except ImportError:
         raise MissingExtraError("anthropic", "anthropic") from None
-    platform = of_class if named is None else named[1]
+    whose = _Whose(engine, of_class, named, server_of(cast(Any, client).base_url))
     if not hasattr(anthropic, "Middleware") or not hasattr(client, "with_middleware"):
         if of_class not in ("api", "foundry"):
             raise ConfigError(
                 f"anthropic {anthropic.__version__} signs or rewrites requests of {type(client).__name__} before they "
                 "can be planned: pip install -U 'anthropic>=0.115', or use accel.turn(request) around your own HTTP"
             )
-        return _wrap_transport(client, engine, platform)
+        return _wrap_transport(client, whose)
     others = [one for one in cast(Any, client).middleware if getattr(one, "agentaccel_engine", None) is not None]
     if any(one.agentaccel_engine is engine for one in others):
         log.info("agentaccel: this client is wrapped already; it is used as it is")
         return client
     if others:
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
-    endpoint = Endpoint("anthropic", platform, server=server_of(cast(Any, client).base_url))
     formed = any(name.lower() == "content-type" for name in getattr(client, "_custom_headers", ()))
     plain = type(client) in (anthropic.Anthropic, anthropic.AsyncAnthropic) and not formed
-    middleware = _middleware(anthropic.Middleware, engine, endpoint, client, plain=plain)
+    middleware = _middleware(anthropic.Middleware, whose, client, plain=plain)
     return derived(
         client,
         lambda: cast(C, cast(Any, client).with_middleware(middleware)),
@@ -66,54 +96,94 @@ def wrap_client(client: C, engine: Engine, *, of_class: str, named: tuple[str, s
     )
 
 
-def _middleware(base: Any, engine: Engine, endpoint: Endpoint, client: Any, *, plain: bool) -> Any:
+def _middleware(base: Any, whose: _Whose, client: Any, *, plain: bool) -> Any:
     """Our middleware; its class is made here because the SDK is imported only where it is used."""
     import anthropic
 
     whole, awaited = anthropic.APIResponse, anthropic.AsyncAPIResponse
-    writer, about = bodies.Writer(), partial(_outgoing, engine, endpoint, client)
-    told = partial(_told, engine, endpoint)
+    writer, about = bodies.Writer(), partial(_outgoing, whose, client)
+    told = partial(_told, whose)
 
-    def sent(request: Any, body: Any, call_next: Any) -> Any:
+    def sent(request: Any, attempt: Attempt, call_next: Any) -> Any:
+        body = attempt.body
+        if attempt.headers:
+            request = _with_headers(request, attempt.headers)
         if body is request.json:
             return request
         # Clients of platforms take fields out of the body, and so may those of a user's own class.
         return _with_bytes(writer, request, body) if plain and _only_encodes(call_next) else _with_body(request, body)
 
     class AccelMiddleware(base):  # type: ignore[misc]  # the base is known at run time only
-        agentaccel_engine = engine
+        agentaccel_engine = whose.engine
 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             outgoing = about(request, call_next)
             if outgoing is None:
                 return _retried(told(request, call_next(request), call_next), whole, request, call_next)
-            attempt = outgoing.attempt()
-            if attempt.keeps:
-                attempt.can_resend(lambda body: _answer(call_next(_warming(request, body))))
-            with attempt:
-                attempt.wait()
-                response = call_next(sent(request, attempt.body, call_next))
-            attempt.watch(_http(response, call_next))
-            return _retried(response, whole, request, call_next)
+            return _retried(_exchanged(outgoing, request, call_next, sent), whole, request, call_next)
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             outgoing = about(request, call_next)
             if outgoing is None:
                 return _retried(told(request, await call_next(request), call_next), awaited, request, call_next)
-            attempt = await outgoing.attempt_async()
-            if attempt.keeps:
-
-                async def resend(body: Any) -> Answer:
-                    return _answer(await call_next(_warming(request, body)))
-
-                attempt.can_resend_async(resend)
-            with attempt:
-                await attempt.wait_async()
-                response = await call_next(sent(request, attempt.body, call_next))
-            attempt.watch(_http(response, call_next))
+            response = await _exchanged_async(outgoing, request, call_next, sent)
             return _retried(response, awaited, request, call_next)
 
     return AccelMiddleware()
+
+
+def _exchanged(outgoing: Outgoing, request: Any, call_next: Any, sent: Any) -> Any:
+    """The response to `request`, which goes out as `sent` says of each attempt."""
+    while True:
+        attempt = outgoing.attempt()
+        if attempt.keeps:
+            attempt.can_resend(lambda body: _answer(call_next(_warming(request, body))))
+        with attempt:
+            attempt.wait()
+            response = call_next(sent(request, attempt, call_next))
+            http = _http(response, call_next)
+            if not _may_be_ours(outgoing, attempt, http) or not attempt.refused(http.status_code, peek(http)):
+                break
+            http.close()
+        outgoing = outgoing._replace(retries=outgoing.retries + 1)
+    attempt.watch(http)
+    return response
+
+
+async def _exchanged_async(outgoing: Outgoing, request: Any, call_next: Any, sent: Any) -> Any:
+    """The same on an event loop."""
+
+    async def resend(body: Any) -> Answer:
+        return _answer(await call_next(_warming(request, body)))
+
+    while True:
+        attempt = await outgoing.attempt_async()
+        if attempt.keeps:
+            attempt.can_resend_async(resend)
+        with attempt:
+            await attempt.wait_async()
+            response = await call_next(sent(request, attempt, call_next))
+            http = _http(response, call_next)
+            if not _may_be_ours(outgoing, attempt, http) or not attempt.refused(
+                http.status_code, await peek_async(http)
+            ):
+                break
+            await http.aclose()
+        outgoing = outgoing._replace(retries=outgoing.retries + 1)
+    attempt.watch(http)
+    return response
+
+
+def _may_be_ours(outgoing: Outgoing, attempt: Attempt, http: Any) -> bool:
+    """True if a reply may refuse a field of ours: a server of the user's own that names one may be asked again."""
+    return http is not None and outgoing.endpoint.provider == "compatible" and attempt.may_be_ours(http.status_code)
+
+
+def _with_headers(request: Any, headers: Mapping[str, str]) -> Any:
+    """The SDK's request with further headers, behind those of the call."""
+    made = copy.copy(request)
+    made.options = request.options.model_copy(update={"headers": {**headers, **request.headers}})
+    return made
 
 
 def _with_body(request: Any, body: Any) -> Any:
@@ -223,31 +293,56 @@ def _retried(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
     )
 
 
-def _outgoing(engine: Engine, endpoint: Endpoint, client: Any, request: Any, call_next: Any) -> Outgoing | None:
+def _outgoing(whose: _Whose, client: Any, request: Any, call_next: Any) -> Outgoing | None:
     """What `request` is about to send; None if it is no model call."""
-    headers = request.headers
+    headers, engine = request.headers, whose.engine
     announced = any(name.lower() == ANNOUNCED for name in headers)
     if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
         if announced:
             stop_announced()
         return None
     sender = _sender(call_next) or client
-    account = account_behind(sender, headers, engine.recorder.key)
+    target = whose.at(server_of(sender.base_url), f"{sender.base_url.path.rstrip('/')}{request.url}")
+    if target.unnamed and not announced:
+        _look(engine, sender, request)
+    endpoint, account = target.endpoint, account_behind(sender, headers, engine.recorder.key)
     named = getattr(sender, "region", None)
     region = priced_region(*endpoint[:2], "", named if isinstance(named, str) else "")
+    own = endpoint.provider == "compatible"
     return Outgoing(
         engine,
         request.json,
         endpoint._replace(account=account, region=region),
         retries=request.retries_taken,
         announced=announced,
+        headers=frozenset(name.lower() for name in sender._build_headers(request.options)) if own else frozenset(),
     )
 
 
-def _told(engine: Engine, endpoint: Endpoint, request: Any, response: Any, call_next: Any) -> Any:
+def _look(engine: Engine, sender: Any, request: Any) -> None:
+    """Ask beside this call who answers, by the transport of the client that sends it, where that is ours to ask."""
+    http = sender._client
+    on_a_loop = hasattr(http, "aclose")
+    if not is_private(sender.base_url.host) or (on_a_loop and not in_a_loop()):
+        return
+    try:
+        library = library_of(http)
+        url, headers = sender._prepare_url(str(request.url)), sender._build_headers(request.options)
+        look = look_at(engine, library.Request("POST", url, headers=headers), library)
+        if look is not None:
+            transport = http._transport_for_url(look.request.url)
+            look.on_this_loop(transport) if on_a_loop else look.in_a_thread(transport)
+    except Exception:
+        if engine.policy.strict:
+            raise
+        log.exception("agentaccel: could not look at a server")
+
+
+def _told(whose: _Whose, request: Any, response: Any, call_next: Any) -> Any:
     """`response` to a request that was no model call; it may hold the results of a batch."""
     path = str(request.url).split("?")[0]
-    watch_results(engine, request.method, path, _http(response, call_next), lambda calls: endpoint)
+    http = _http(response, call_next)
+    watch_results(whose.engine, request.method, path, http, lambda calls: whose.at(whose.home, path).endpoint)
     return response
 
 
@@ -255,10 +350,10 @@ def _is_messages(url: str) -> bool:
     return url.split("?")[0].rstrip("/").endswith("/messages")
 
 
-def _wrap_transport(client: C, engine: Engine, platform: str) -> C:
+def _wrap_transport(client: C, whose: _Whose) -> C:
     """For an SDK that has no middleware yet: a derived client whose HTTP transport is ours."""
 
     def route(url: Any) -> Target | None:
-        return Target(Endpoint("anthropic", platform, server=server_of(url))) if _is_messages(url.path) else None
+        return whose.at(server_of(url), url.path) if _is_messages(url.path) else None
 
-    return with_transport(client, engine, route)
+    return with_transport(client, whose.engine, route)

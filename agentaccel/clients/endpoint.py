@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import NoneType
 
 from agentaccel.errors import ConfigError
-from agentaccel.facts import PROVIDERS, cache_facts, platforms
+from agentaccel.facts import PROVIDERS, Wire, cache_facts, platforms, speaks
 from agentaccel.types import Endpoint, Request
 from agentaccel.wire import wire_of
 from agentaccel.wire.json import is_object, name_of
@@ -74,14 +74,12 @@ def _endpoint(provider: str | None, platform: str | None, model: str, has_messag
     return Endpoint(provider, platform or known[0], wire)
 
 
-def platform_named(
-    platform: str | None, said_by: str = "platform", *, providers: tuple[str, ...] = ("compatible", "openai")
-) -> tuple[str, str] | None:
+def platform_named(platform: str | None, said_by: str = "platform", *, wire: Wire = "chat") -> tuple[str, str] | None:
     """The provider and platform that the user named; None for the host or the client's class to say. Raises
-    `ConfigError`, with `said_by`, for a platform that none of `providers` has."""
+    `ConfigError`, with `said_by`, for a platform that speaks no such `wire`."""
     if platform is None:
         return None
-    known = {name: provider for provider in providers for name in platforms(provider)}
+    known = {name: one for one in reversed(PROVIDERS) for name in platforms(one) if speaks(one, name, wire)}
     if platform not in known:
         raise ConfigError(f"{said_by} is {platform!r}; known are {', '.join(map(repr, known))}")
     return known[platform], platform

@@ -29,7 +29,7 @@ _SECONDS = 2.0
 """How long an answer may take, from one byte to the next and as a whole."""
 _MOST_BYTES = 1_000_000
 """Bytes of an answer that are read."""
-_ENDS = (b"/chat/completions", b"/responses")
+_ENDS = (b"/chat/completions", b"/responses", b"/messages")
 """What the path of a model call ends with: before it stands the client's base URL."""
 
 

@@ -128,7 +128,7 @@ def hinted(
         parent=None if own else conversation.parent,
         tenant=conversation.tenant if isolate else None,
     )
-    sent = rendered(told, server, key)
+    sent = rendered(told, server, key, draft.endpoint.wire)
     fields = {}
     if server.platform is None and draft.endpoint.wire in row(server.dialect).get("wires", ()):
         fields = {name: value for name, value in sent.fields.items() if _fits(draft.request, name, value)}

@@ -38,6 +38,7 @@ from agentaccel.facts.tables import (
     priced_region,
     served_at,
     sold_as,
+    speaks,
     table,
     usage_asked,
     wires,
@@ -70,6 +71,7 @@ __all__ = [
     "priors",
     "served_at",
     "sold_as",
+    "speaks",
     "table",
     "usage_asked",
     "wires",
@@ -122,7 +124,7 @@ def _resolve(model: str, provider: str, platform: str, wire: Wire) -> CacheFacts
     row, family = found
     generation = data["generations"][row["generation"]] if "generation" in row else {}
     form = data["wires"][wire]
-    figures = {**_RULES, **data["rules"], **generation, **form, **place, **row}
+    figures = {**_RULES, **data["rules"], **generation, **form, **place, **place.get(wire, {}), **row}
     ttls = [
         ttl for ttl in figures["ttls"] if ttl["label"] in form.get("labels", (ttl["label"],)) or not figures["mark"]
     ]

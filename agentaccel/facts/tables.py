@@ -94,6 +94,20 @@ def wires(provider: str) -> tuple[Wire, ...]:
 
 
 @functools.cache
+def speaks(provider: str, platform: str, wire: Wire) -> bool:
+    """True if requests of this form are taken at `platform`: the servers that speak OpenAI's wires do not all speak
+    Anthropic's.
+
+    >>> speaks("compatible", "vllm", "messages"), speaks("compatible", "openrouter", "messages")
+    (True, False)
+    """
+    data = table(provider)
+    return wire in data["wires"] and (
+        wire != "messages" or provider == "anthropic" or wire in data["platforms"][platform]
+    )
+
+
+@functools.cache
 def platforms(provider: str) -> tuple[str, ...]:
     """The platforms that serve the models of `provider`."""
     return tuple(table(provider)["platforms"])

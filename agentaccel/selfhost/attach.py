@@ -27,6 +27,7 @@ from agentaccel.concurrency import Background, in_a_loop
 from agentaccel.engine.conversation import own_id
 from agentaccel.engine.servers import Servers
 from agentaccel.errors import ConfigError
+from agentaccel.facts import Wire
 from agentaccel.once import Once
 from agentaccel.selfhost.asking import OWNER, Asker, Replica, answered, checked_seconds, installed
 from agentaccel.selfhost.hints import Hints, Rendered, rendered
@@ -84,14 +85,15 @@ class Backend:
             ["<Backend", *(f" {replica.name}: {self._servers[replica]}." for replica in self._replicas), ">"]
         )
 
-    def hints(self, hints: Hints) -> Rendered:
+    def hints(self, hints: Hints, *, wire: Wire = "chat") -> Rendered:
         """What the first server is sent for `hints`, for a call of your own: `extra_body=sent.fields,
-        extra_headers=sent.headers`. What `Accel.session` says of a conversation is sent without that."""
+        extra_headers=sent.headers`. `wire` is the form of the call: "chat", "responses" or Anthropic's "messages".
+        What `Accel.session` says of a conversation is sent without that."""
         if hints.session is not None:
             hints = replace(hints, session=own_id(hints.session, hints.tenant))
         if hints.parent is not None:
             hints = replace(hints, parent=own_id(hints.parent, hints.tenant))
-        return rendered(hints, self.server, self._key)
+        return rendered(hints, self.server, self._key, wire)
 
     def slot_of(self, session: str, tenant: str | None = None) -> int | None:
         """The slot of the first server that the session's next request goes to; None where the server chooses: without

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from agentaccel.checks import check_count, check_flags, check_session_name, is_amount
 from agentaccel.errors import ConfigError
-from agentaccel.facts import table
+from agentaccel.facts import Wire, table
 from agentaccel.hashing import pseudonym
 from agentaccel.selfhost.probe import Server
 from agentaccel.selfhost.tables import found as value_at
@@ -74,10 +74,12 @@ class Rendered(NamedTuple):
 
 
 _NAMES = ("session", "parent", "tenant")
+_FORMS: Mapping[Wire, str] = {"messages": "Messages", "chat": "Chat Completions", "responses": "Responses"}
 
 
-def rendered(hints: Hints, server: Server, key: bytes) -> Rendered:
-    """What `server` is sent for `hints`; names are hashed under `key`, the same in every process that has it."""
+def rendered(hints: Hints, server: Server, key: bytes, wire: Wire = "chat") -> Rendered:
+    """What `server` is sent for `hints` with a request of that form; names are hashed under `key`, the same in every
+    process that has it."""
     fields: dict[str, Any] = {}
     headers: dict[str, str] = {}
     reasons: dict[str, str] = {}
@@ -87,6 +89,9 @@ def rendered(hints: Hints, server: Server, key: bytes) -> Rendered:
         hint = known.get("hints", {}).get(name)
         if hint is None or not _has(server, hint, known):
             unsent[name] = f"{name} is not sent: {name_of(server.dialect)} is not known to take it"
+            continue
+        if wire in hint.get("not_on", ()):
+            unsent[name] = f"{name} is not sent: {name_of(server.dialect)} ignores it with {_FORMS[wire]}"
             continue
         if "header" in hint:
             valued = _valued(value, hint)

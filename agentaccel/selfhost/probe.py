@@ -139,10 +139,13 @@ def _signs(pages: Mapping[str, Page], objects: Mapping[str, Any]) -> Iterator[tu
     for sign in table("engines")["signs"]:
         if sign["has"] in objects.get(sign["path"], ()):
             yield f"GET {sign['path']} has {sign['has']!r}", frozenset(sign["of"])
-    owner = found(objects.get(MODELS), "data.0.owned_by")
-    owners = frozenset(one for one in dialects() if owner in row(one).get("owned_by", ()))
-    if owners:
-        yield f"its models are owned by {owner!r}", owners
+    listed = found(objects.get(MODELS), "data")
+    owners = {_text(found(one, "owned_by")) or "nobody" for one in (listed if isinstance(listed, list) else ())}
+    of = {one: owners.intersection(row(one).get("owned_by", ())) for one in dialects()}
+    if any(of.values()):
+        # Several owners: a gateway that passes on what the servers behind it say, and none of these answers.
+        left = frozenset(one for one in of if (of[one] if len(owners) == 1 else "owned_by" not in row(one)))
+        yield f"its models are owned by {' and '.join(sorted(map(repr, owners)))}", left
     for one in dialects():
         header, families = row(one).get("server"), row(one).get("families", "")
         if header and any(_header(page, "server") == header for page in pages.values()):

@@ -51,6 +51,7 @@ UNRENDERED = frozenset(
         "max_output_tokens",
         "max_tool_calls",
         "stop",
+        "stop_sequences",
         "store",
         "metadata",
         "user",

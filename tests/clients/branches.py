@@ -66,7 +66,7 @@ class Branches:
     def client(self, **options: Any) -> anthropic.AsyncAnthropic:
         http = httpx2.AsyncClient(transport=self.transport)
         bare = anthropic.AsyncAnthropic(
-            base_url="http://emulated", http_client=http, **{"api_key": "k", "max_retries": 0, **options}
+            base_url="http://api.anthropic.com", http_client=http, **{"api_key": "k", "max_retries": 0, **options}
         )
         return self.accel.wrap(bare)
 

@@ -69,7 +69,9 @@ class Desk:
 
 async def claude(desk: Desk) -> list[str]:
     client = desk.accel.wrap(
-        anthropic.AsyncAnthropic(base_url="http://emulated", api_key="k", max_retries=0, http_client=desk.http())
+        anthropic.AsyncAnthropic(
+            base_url="http://api.anthropic.com", api_key="k", max_retries=0, http_client=desk.http()
+        )
     )
     tools: Any = [{"name": "search", "description": "Search.", "input_schema": SCHEMA}]
     messages: Any = [{"role": "user", "content": ASK}]

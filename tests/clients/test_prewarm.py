@@ -43,7 +43,9 @@ class Room:
         store = StorePolicy(path=self.path)
         self.accel = Accel(Policy(strict=True, store=store, cache=CachePolicy(**cache), **policy), clock=self.clock)
         http = httpx2.AsyncClient(transport=EmulatedTransport(self.emulator, self.clock, set()))
-        self.bare = anthropic.AsyncAnthropic(base_url="http://e", api_key="k", http_client=http, max_retries=2)
+        self.bare = anthropic.AsyncAnthropic(
+            base_url="http://api.anthropic.com", api_key="k", http_client=http, max_retries=2
+        )
         self.client = self.accel.wrap(self.bare)
         self.gpt = self.accel.wrap(
             openai.AsyncOpenAI(base_url="http://api.openai.com/v1", api_key="k", http_client=http, max_retries=2)

@@ -94,7 +94,9 @@ def claude(**options: Any) -> Loop:
 
     async def loop(bench: Bench) -> str:
         client = bench.client(
-            anthropic.AsyncAnthropic(base_url="http://emulated", api_key="k", max_retries=0, http_client=bench.http())
+            anthropic.AsyncAnthropic(
+                base_url="http://api.anthropic.com", api_key="k", max_retries=0, http_client=bench.http()
+            )
         )
         runner = client.beta.messages.tool_runner(
             model="claude-sonnet-5",

@@ -201,6 +201,6 @@ def test_who_answers_a_client_of_anthropic_can_be_named_too(tmp_path: Path) -> N
         bare = anthropic.Anthropic(base_url=server.url, api_key="none")
         with accel.wrap(bare, platform="bedrock") as client:
             client.messages.create(model="claude-sonnet-5", max_tokens=9, messages=[{"role": "user", "content": "hi"}])
-        with pytest.raises(ConfigError, match="platform is 'vllm'; known are 'api'"):
-            accel.wrap(bare, platform="vllm")
+        with pytest.raises(ConfigError, match=r"platform is 'groq'; known are 'vllm', 'sglang', 'llamacpp', 'api'"):
+            accel.wrap(bare, platform="groq")
     assert [one.platform for one in records(tmp_path)] == ["bedrock"]

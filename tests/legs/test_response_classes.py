@@ -98,7 +98,7 @@ class Pair:
         self.accel = Accel(Policy(**policy, store=StorePolicy(path=self.store)), environ=environ)
         self.bare = getattr(SDKS[kind], kind)(base_url=far.url, api_key="k", max_retries=RETRIES)
         # Unnamed, it would be asked for its models, as servers on this machine are, and the bare client asks for none.
-        named = {"platform": "server"} if SDKS[kind] is openai else {}
+        named = {"platform": "server" if SDKS[kind] is openai else "api"}
         self.wrapped = self.accel.wrap(self.bare, **named)
         self.drive = asyncio.Runner().run if kind.startswith("Async") else driven
 

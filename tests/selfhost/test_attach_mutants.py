@@ -111,6 +111,36 @@ GUARDS = (
         old="and _NOBODY not in asked.values()",
         new="",
     ),
+    Mutant(
+        guard="gateways that pass on what the servers behind them say",
+        at="agentaccel.selfhost.probe:_signs",
+        old="if len(owners) == 1 else",
+        new="if True else",
+    ),
+    Mutant(
+        guard="a name that held for another server",
+        at="agentaccel.clients.anthropic:_Whose.at",
+        old='named[0] == "anthropic" or server == self.home',
+        new="True",
+    ),
+    Mutant(
+        guard="gateways that refuse a field, and are asked again",
+        at="agentaccel.clients.anthropic:_may_be_ours",
+        old='outgoing.endpoint.provider == "compatible"',
+        new="True",
+    ),
+    Mutant(
+        guard="markers that a server ignores",
+        at="agentaccel.wire.anthropic.request:decode",
+        old="if facts is not None and not facts.mark:",
+        new="if False:",
+    ),
+    Mutant(
+        guard="hints that do nothing on a wire",
+        at="agentaccel.selfhost.hints:rendered",
+        old='wire in hint.get("not_on", ())',
+        new="False",
+    ),
 )
 
 COMMAND = [
@@ -119,6 +149,7 @@ COMMAND = [
         "tests/selfhost/test_attach.py",
         "tests/selfhost/test_metrics.py",
         "tests/selfhost/test_slots.py",
+        "tests/selfhost/test_messages.py",
     ),
     *("-o", "timeout=30"),
 ]

@@ -132,8 +132,16 @@ def with_note(request: Request, note: str, form: str) -> Request | None:
     Where there is none, the note is the last text of the user's message, behind the results of tools, which must come
     first. A message of the assistant at the end is one that the model goes on with: nothing can stand behind it.
 
+    In the form "last" it is text of the user's message as well, and of the result of a tool where one ends that:
+    llama.cpp puts the texts of a message in front of its results, where a note would break them off from the prefix.
+    It begins with a new line, since some templates put texts together as they are.
+
     >>> with_note({"messages": [{"role": "user", "content": "Hi"}]}, "It is noon.", "user")["messages"]
     [{'role': 'user', 'content': [{'type': 'text', 'text': 'Hi'}, {'type': 'text', 'text': 'It is noon.'}]}]
+    >>> result = {"type": "tool_result", "tool_use_id": "1", "content": "Sunny."}
+    >>> told = with_note({"messages": [{"role": "user", "content": [result]}]}, "It is noon.", "last")["messages"][0]
+    >>> told["content"][0]["content"]
+    [{'type': 'text', 'text': 'Sunny.'}, {'type': 'text', 'text': '\\nIt is noon.'}]
     """
     messages = items(request.get("messages"))
     last = messages[-1] if messages else None
@@ -141,12 +149,23 @@ def with_note(request: Request, note: str, form: str) -> Request | None:
         return None
     if form == "system" and last["role"] == "user" and last.get("content"):
         return {**request, "messages": [*messages, {"role": "system", "content": note}]}
-    if last["role"] != form or (len(messages) < 2 and form == "system"):
+    if last["role"] != ("user" if form == "last" else form) or (len(messages) < 2 and form == "system"):
         return None
-    content = _longer(last.get("content"), note)
+    content = _at_the_end(last, f"\n{note}") if form == "last" else _longer(last.get("content"), note)
     if content is None:
         return None
     return {**request, "messages": [*messages[:-1], {**last, "content": content}]}
+
+
+def _at_the_end(message: Mapping[str, Any], note: str) -> list[Any] | None:
+    """The content of the user's `message` with `note` at its end, in the last result of a tool where that ends it."""
+    content = message.get("content")
+    *before, last = items(content) or (None,)
+    if _kind(last) != "tool_result":
+        return _longer(content, note)
+    told = last.get("content")
+    longer = _longer(told, note) if told else [{"type": "text", "text": note}]
+    return None if longer is None else [*before, {**last, "content": longer}]
 
 
 def _longer(content: Any, note: str) -> list[Any] | None:

@@ -261,8 +261,8 @@ def decode(
     """Read `request`, hashing its segments under `key`; without facts nothing is markable.
 
     `place` is the provider and the platform; `model` stands in for the body's own field on platforms that name the
-    model elsewhere. With a `memory`, only what it has not read before is read; the result is the same. Never raises on
-    a malformed body.
+    model elsewhere. Where the facts know of no markers, the sender's are none. With a `memory`, only what it has not
+    read before is read; the result is the same. Never raises on a malformed body.
     """
     messages = items(request.get("messages"))
     levels = (items(request.get("tools")), request.get("system"), messages)
@@ -274,6 +274,8 @@ def decode(
         held, after = "message thread", name_of(thread.get("previous_message_id") or "")
     own = Marker(path=(), ttl=ttl_label(top)) if top is not None else None
     markers = read.markers if own is None else (*read.markers, own)
+    if facts is not None and not facts.mark:
+        markers = ()
     for name in read.flags:
         parameters[name] = digest(b"1", key)
     return _prompt(
