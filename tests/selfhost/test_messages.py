@@ -24,7 +24,7 @@ from agentaccel.hashing import pseudonym
 from agentaccel.selfhost.hints import Hints, rendered
 from agentaccel.selfhost.probe import Page, Server, probe
 from agentaccel.types import Usage
-from agentaccel.wire.anthropic import decode, with_note
+from agentaccel.wire.anthropic import decode, warmed, with_note
 from tests.clients.wire import an_accel, records
 from tests.driver import MODEL, prose, tool
 from tests.selfhost.serving import Answer, Asked, Loopback, engine, serving, told
@@ -255,7 +255,12 @@ def test_the_platforms_that_speak_anthropics_wire_are_those_that_were_read() -> 
     for one in found:
         facts = cache_facts("any", provider="compatible", platform=one, wire="messages")
         assert facts is not None
-        assert (facts.mark, facts.markable_blocks, facts.keeps, facts.self_hosted) == ("", frozenset(), "", True)
+        assert (facts.mark, facts.markable_blocks, facts.keeps, facts.self_hosted) == (
+            "",
+            frozenset(),
+            "one_token",
+            True,
+        )
 
 
 # --- what is sent -----------------------------------------------------------------------------------------------------
@@ -339,6 +344,15 @@ def test_counting_tokens_goes_out_as_by_the_bare_client(accel: Accel, tmp_path: 
         {"x-stainless-raw-response"},
     )  # of the SDK's middleware
     assert not records(tmp_path)
+
+
+@pytest.mark.parametrize(("thinking", "asked"), [(None, 1), ({"type": "enabled", "budget_tokens": 1024}, None)])
+def test_a_request_of_our_own_asks_for_one_token_and_is_not_made_where_that_is_refused(
+    thinking: Any, asked: int | None
+) -> None:
+    """vLLM and SGLang refuse a limit of 0; vLLM 0.32 one that is not above the budget for thinking."""
+    made = warmed({**ASK, "stream": True, **({"thinking": thinking} if thinking else {})}, "one_token")
+    assert made == (None if asked is None else {**ASK, "max_tokens": asked})
 
 
 # --- what is moved ----------------------------------------------------------------------------------------------------

@@ -75,7 +75,9 @@ def warmed(request: Request, keeps: str) -> Request | None:
     >>> warmed(budgeted, "max_tokens") is None
     True
     """
-    if keeps == "one_token":
+    if keeps == "one_token":  # vLLM and SGLang refuse a limit of 0, vLLM one that is not above the budget for thinking
+        if _kind(request.get("thinking")) == "enabled":
+            return None
         return {**{name: value for name, value in request.items() if name != "stream"}, "max_tokens": 1}
     refused = (
         _kind(request.get("thinking")) == "enabled"
