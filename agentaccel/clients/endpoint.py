@@ -10,7 +10,7 @@ from agentaccel.errors import ConfigError
 from agentaccel.facts import PROVIDERS, Wire, cache_facts, platforms, speaks
 from agentaccel.types import Endpoint, Request
 from agentaccel.wire import wire_of
-from agentaccel.wire.json import is_object, name_of
+from agentaccel.wire.json import is_object, items, name_of
 
 
 def endpoint_of(
@@ -28,11 +28,20 @@ def endpoint_of(
     if aliases or type(model) is not str:
         model = name_of(model)
         model = (aliases or {}).get(model, model)
+    form = _form(request)
     try:
-        return _endpoint(provider, platform, model, "messages" in request)
+        return _endpoint(provider, platform, model, form)
     except TypeError:  # what nobody can be called
         provider, platform = (one if one is None else name_of(one) for one in (provider, platform))
-        return _endpoint(provider, platform, model, "messages" in request)
+        return _endpoint(provider, platform, model, form)
+
+
+def _form(request: Request) -> str:
+    """What tells the form of a request: Anthropic's has instructions or tools that no other one has."""
+    if "messages" not in request:
+        return ""
+    tools = items(request.get("tools"))
+    return "system" if "system" in request or any(is_object(one) and "input_schema" in one for one in tools) else "chat"
 
 
 def _check(request: Request) -> None:
@@ -62,7 +71,7 @@ def _provider(model: str, platform: str | None) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _endpoint(provider: str | None, platform: str | None, model: str, has_messages: bool) -> Endpoint:
+def _endpoint(provider: str | None, platform: str | None, model: str, form: str) -> Endpoint:
     if provider is None:
         provider = _provider(model, platform)
     if provider not in PROVIDERS:
@@ -70,8 +79,9 @@ def _endpoint(provider: str | None, platform: str | None, model: str, has_messag
     known = platforms(provider)
     if platform is not None and platform not in known:
         raise ConfigError(f"{provider!r} has no platform {platform!r}; it has {', '.join(map(repr, known))}")
-    wire = wire_of(provider, ("messages",) if has_messages else ())
-    return Endpoint(provider, platform or known[0], wire)
+    place = platform or known[0]
+    own = form == "system" and speaks(provider, place, "messages")
+    return Endpoint(provider, place, "messages" if own else wire_of(provider, ("messages",) if form else ()))
 
 
 def platform_named(platform: str | None, said_by: str = "platform", *, wire: Wire = "chat") -> tuple[str, str] | None:

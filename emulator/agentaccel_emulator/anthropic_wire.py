@@ -33,14 +33,16 @@ class Message:
     """Why the model stopped."""
     usage: Usage
     """What it is billed for."""
-    speed: str
+    speed: str = "standard"
     """standard or fast."""
-    geo: str
+    geo: str = "global"
     """Where it was inferred."""
-    diagnostics: Mapping[str, Any] | None
+    diagnostics: Mapping[str, Any] | None = None
     """The cache diagnosis, or None."""
     shows_usage: bool = True
     """Whether the reply reports its usage (always, but for a fault)."""
+    reports: Mapping[str, int] | None = None
+    """How a server that is not Anthropic reports its input; None for Anthropic's form."""
 
 
 def error_body(problem: Problem, request_id: str) -> dict[str, object]:
@@ -55,6 +57,8 @@ def error_body(problem: Problem, request_id: str) -> dict[str, object]:
 def usage_body(message: Message, output: int) -> dict[str, object]:
     """Usage as a JSON reply and message_start have it."""
     usage = message.usage
+    if message.reports is not None:
+        return {**message.reports, "output_tokens": output}
     return {
         "input_tokens": usage.uncached,
         "cache_creation_input_tokens": usage.write_5m + usage.write_1h,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from agentaccel.errors import ConfigError, UnknownModel
-from agentaccel.facts import PROVIDERS, platforms, table
+from agentaccel.facts import PROVIDERS, platforms, speaks, table
 from agentaccel_emulator.behaviour import Behaviour
 from agentaccel_emulator.calls import Api
 from agentaccel_emulator.cloud_api import BedrockApi, VertexApi
+from agentaccel_emulator.engine_messages_api import EngineMessagesApi
 from agentaccel_emulator.gateway_api import GatewayApi
 from agentaccel_emulator.messages_api import MessagesApi
 from agentaccel_emulator.openai_api import Host, OpenAiApi
@@ -31,7 +32,10 @@ def apis_of(*, model: str | None, platform: str, behaviour: Behaviour) -> tuple[
             model=model,
             platform=name,
             behaviour=behaviour,
-            prefixes=(*(("",) if name == claude else ()), *(("/anthropic",) if name == below else ())),
+            prefixes=(
+                *(("",) if name == claude and not _speaks_messages(platform) else ()),
+                *(("/anthropic",) if name == below else ()),
+            ),
         )
         for name in {claude, below, "bedrock", "vertex"}
     }
@@ -54,7 +58,8 @@ def apis_of(*, model: str | None, platform: str, behaviour: Behaviour) -> tuple[
 
 
 def _at_v1(model: str | None, platform: str, behaviour: Behaviour) -> tuple[Api, ...]:
-    """The gateway, and what is found at /v1: OpenAI, the gateway again, or a server that speaks OpenAI's API."""
+    """The gateway, and what is found at /v1: OpenAI, the gateway again, or a server that speaks OpenAI's API, and some
+    of them Anthropic's as well, with the same cache."""
     if platform in platforms("compatible") and table("compatible")["platforms"][platform].get("upstream"):
         return (GatewayApi(model=model, behaviour=behaviour, prefixes=("/api/v1", "/v1")),)
     gateway = GatewayApi(model=model, behaviour=behaviour, prefixes=("/api/v1",))
@@ -66,4 +71,11 @@ def _at_v1(model: str | None, platform: str, behaviour: Behaviour) -> tuple[Api,
     else:
         place = "api"
     host = Host(provider=provider, platform=place, prefixes=("/v1",))
-    return (gateway, OpenAiApi(model=model, host=host, behaviour=behaviour))
+    engine = OpenAiApi(model=model, host=host, behaviour=behaviour)
+    own = (EngineMessagesApi(engine),) if _speaks_messages(place) else ()
+    return (*own, gateway, engine)
+
+
+def _speaks_messages(platform: str) -> bool:
+    """True for servers of OpenAI's wires that speak Anthropic's, too: /v1/messages is their own, and not Claude's."""
+    return platform in platforms("compatible") and speaks("compatible", platform, "messages")

@@ -131,6 +131,15 @@ class OpenAiApi:
             return refused(call, found[1], check=found[0])
         return self._read(call, candidate, place, workspace, script)
 
+    def tokens(self, chat: Json) -> int:
+        """Tokens of the prompt that a chat makes, which is not asked."""
+        tokenizer = self._behaviour.tokenizer_of(self._name(chat["model"]))
+        return sum(piece.tokens(tokenizer) for piece in read_chat(chat, table("compatible")["tokens"]["image"]).pieces)
+
+    def _name(self, model: str) -> str:
+        """The model's plain name: aliases and dated names share one cache."""
+        return plain_name(self._behaviour.aliases.get(model, model))
+
     def _workspace(self, candidate: Candidate) -> str:
         key = candidate.api_key or ""
         named = candidate.headers.get("openai-organization")
@@ -141,7 +150,7 @@ class OpenAiApi:
         context = self._context(body, place, workspace)
         if isinstance(context, Problem):
             return refused(call, context, check="history")
-        name = plain_name(self._behaviour.aliases.get(body["model"], body["model"]))
+        name = self._name(body["model"])
         tokenizer = self._behaviour.tokenizer_of(name)
         facts = candidate.facts
         images = facts.image_tokens if facts is not None else table("compatible")["tokens"]["image"]

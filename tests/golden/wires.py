@@ -14,12 +14,13 @@ from agentaccel import Accel, CachePolicy, Policy, StorePolicy
 from agentaccel.policy import HistoryPolicy
 from agentaccel.testing import ManualClock
 from agentaccel.turn import CallClosed, Failed, Finished, FirstByte, Reported, Send, Started
+from agentaccel.types import Endpoint
 from agentaccel.wire import dialect
 from agentaccel_emulator import Emulator
 from tests.fuzz.arranged import HERE, churned
 from tests.fuzz.edited import MODELS
 from tests.fuzz.loops import loops
-from tests.fuzz.wires import Place
+from tests.fuzz.wires import Place, claude
 from tests.golden.form import Case, Heard, Json, Rows, stored_rows
 
 _CONVERSATIONS = 8
@@ -32,21 +33,36 @@ _POLICIES: dict[str, Json] = {
 }
 
 
+def _told(rng: random.Random) -> Iterator[tuple[float, Json]]:
+    """A conversation of the Messages API that has instructions, which tell its form."""
+    for gap, body in claude(rng, ("some/model",)):
+        yield gap, {"system": "Be brief.", **body}
+
+
+PLACES = {
+    **HERE,
+    **{
+        f"{name} messages": Place(Endpoint("compatible", name, "messages"), "/v1/messages", _told, frozenset(), "")
+        for name in ("vllm", "llamacpp")
+    },
+}
+
+
 def cases() -> Iterator[tuple[str, Case]]:
-    for name in HERE:
+    for name in PLACES:
         for policy in _POLICIES:
             yield f"wire {name}, {policy}", partial(_talked, name, policy)
 
 
 def _talks(name: str, policy: str, rng: random.Random, now: float) -> Iterator[tuple[float, Json]]:
-    place = HERE[name]
+    place = PLACES[name]
     if policy == "edited":
         return iter(loops(rng, place.endpoint.wire, MODELS.get(name, ("some/model",))))
     return iter(churned(rng, place.talks, now)) if policy == "moved" else place.talks(rng)
 
 
 def _talked(name: str, policy: str, folder: Path) -> Rows:
-    clock, place = ManualClock(), HERE[name]
+    clock, place = ManualClock(), PLACES[name]
     settings = {"strict": True, "store": StorePolicy(path=folder / "trace.db"), **_POLICIES[policy]}
     log = logging.getLogger("agentaccel")
     log.addHandler(quiet := logging.NullHandler())

@@ -19,6 +19,7 @@ import pytest
 from agentaccel import Accel, CachePolicy
 from agentaccel.clients import anthropic as seam
 from agentaccel.clients import looking
+from agentaccel.clients.endpoint import endpoint_of
 from agentaccel.facts import cache_facts, platforms, speaks
 from agentaccel.hashing import pseudonym
 from agentaccel.selfhost.hints import Hints, rendered
@@ -506,3 +507,20 @@ def test_without_consent_the_plan_says_what_a_clock_costs_in_tokens(tmp_path: Pa
 
 def at_clock(at: str) -> dict[str, Any]:
     return {**ASK, "system": f"It is 2026-11-21 {at} UTC.\n{prose(900)}"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "wire"),
+    [
+        (ASK, "messages"),
+        ({**ASK, "system": None}, "messages"),
+        ({"model": "m", "messages": [], "tools": [{"name": "f", "input_schema": {}}]}, "messages"),
+        ({"model": "m", "messages": [], "tools": [{"type": "function", "function": {"name": "f"}}]}, "chat"),
+        ({"model": "m", "messages": []}, "chat"),
+        ({"model": "m", "input": "Hi"}, "responses"),
+    ],
+)
+def test_the_form_of_a_request_is_told_by_what_only_anthropics_has(request_: Any, wire: str) -> None:
+    """For people with their own HTTP; where a platform does not speak that wire, it is a chat as ever."""
+    assert endpoint_of(request_, "compatible", "vllm").wire == wire
+    assert endpoint_of(request_, "compatible", "groq").wire == ("responses" if wire == "responses" else "chat")
