@@ -61,7 +61,8 @@ class CachePolicy:
     pause."""
     prewarm: bool = False
     """Consent to requests of our own that write what the next request begins with, where the agent announces that one
-    by `Session.prewarm` and the seconds won are worth what it costs."""
+    by `Session.prewarm` and the seconds won are worth what it costs; and to asking a server of your own to compute what
+    is likely to come next, where it has a field for that (Dynamo)."""
     max_wait: float = 10.0
     """The most seconds for which a request waits for another one to write the prefix that both begin with; 0 for never.
     Taken only where what it saves is worth the wait."""

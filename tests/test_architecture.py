@@ -31,6 +31,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "selfhost.probe",
         "selfhost.hints",
         "selfhost.slots",
+        "selfhost.steps",
+        "selfhost.output",
         "selfhost.metrics",
         "selfhost.plan",
         "selfhost.sheet",

@@ -422,8 +422,9 @@ class Engine:
         address = draft.endpoint.server
         server = self.servers.of(address) if draft.endpoint.provider == "compatible" else None
         if server is not None:
-            key, isolate = self.recorder.shared_key, self.policy.cache.isolate_tenants
-            chosen = hinted(chosen, draft, conversation, server, key, isolate=isolate)
+            key, policy = self.recorder.shared_key, self.policy.cache
+            isolate, ahead = policy.isolate_tenants, policy.prewarm
+            chosen = hinted(chosen, draft, conversation, server, key, isolate=isolate, ahead=ahead)
             slot = self.servers.slot(address, conversation.key)
             chosen = in_slot(chosen, draft, server, slot) if slot is not None else chosen
         refused = self.servers.refused(address)

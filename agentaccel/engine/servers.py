@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from agentaccel.cache.pauses import ANY, pauses
+from agentaccel.cache.prefix import turn_of
 from agentaccel.engine.conversation import Conversation
 from agentaccel.engine.draft import Draft
 from agentaccel.locks import Lock
@@ -21,6 +23,8 @@ from agentaccel.types import CachePlan
 Address = tuple[str, int]
 """Host and port."""
 
+_SOON = 60.0
+"""Seconds within which a request comes that is worth being prepared for."""
 _MOST_LOOKS = 3
 """Looks at a server that does not answer."""
 
@@ -116,9 +120,10 @@ def _own(address: Address) -> Address:
 
 
 def hinted(
-    plan: CachePlan, draft: Draft, conversation: Conversation, server: Server, key: bytes, *, isolate: bool
+    plan: CachePlan, draft: Draft, conversation: Conversation, server: Server, key: bytes, *, isolate: bool, ahead: bool
 ) -> CachePlan:
-    """The plan with what names the conversation to its server, and keeps tenants apart; the sender's own stays.
+    """The plan with what names the conversation to its server, and keeps tenants apart; the sender's own stays. `ahead`
+    says that servers may be asked to compute what is likely to come next.
 
     Where the rules of the server's cache are known, `Routing` has said what goes into the body.
     """
@@ -127,11 +132,12 @@ def hinted(
         session=None if own else conversation.id,
         parent=None if own else conversation.parent,
         tenant=conversation.tenant if isolate else None,
+        next_turn_likely=ahead and _followed_soon(draft, conversation),
     )
     sent = rendered(told, server, key, draft.endpoint.wire)
     fields = {}
     if server.platform is None and draft.endpoint.wire in row(server.dialect).get("wires", ()):
-        fields = {name: value for name, value in sent.fields.items() if _fits(draft.request, name, value)}
+        fields = _fitting(draft.request, sent.fields)
     reasons = [sent.reasons[name] for name in sent.headers.keys() | fields.keys()]
     if sent.unsent.get("tenant"):
         reasons.append(sent.unsent["tenant"])
@@ -151,12 +157,22 @@ def in_slot(plan: CachePlan, draft: Draft, server: Server, slot: int) -> CachePl
     return replace(plan, options={**plan.options, field["field"]: slot}, reasons=(*plan.reasons, reason))
 
 
-def _fits(request: Mapping[str, Any], name: str, value: Any) -> bool:
-    """True if a field can be added to a request without touching what the sender wrote."""
-    if name not in request:
-        return True
-    own = request[name]
-    return isinstance(own, Mapping) and isinstance(value, Mapping) and not any(one in own for one in value)
+def _followed_soon(draft: Draft, conversation: Conversation) -> bool:
+    """True if another request follows within a minute, more likely than not."""
+    beliefs = conversation.snapshot.joined(conversation.state.seen)
+    followed = beliefs.followed(turn_of(draft.prompt), tools=draft.prompt.starts[1] > 0)
+    return followed * (1.0 - pauses(beliefs, ANY).longer(_SOON)) > 0.5
+
+
+def _fitting(request: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields, or parts of them, that can be added to a request without touching what the sender wrote."""
+    fitting = {name: value for name, value in fields.items() if name not in request}
+    for name, value in fields.items():
+        own = request.get(name)
+        if isinstance(own, Mapping) and isinstance(value, Mapping):
+            parts = {one: part for one, part in value.items() if one not in own}
+            fitting |= {name: parts} if parts else {}
+    return fitting
 
 
 def unrefused(plan: CachePlan, refused: Collection[str]) -> CachePlan:

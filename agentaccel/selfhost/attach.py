@@ -32,6 +32,7 @@ from agentaccel.once import Once
 from agentaccel.selfhost.asking import OWNER, Asker, Replica, answered, checked_seconds, installed
 from agentaccel.selfhost.hints import Hints, Rendered, rendered
 from agentaccel.selfhost.metrics import Scrape, ServerFigures, observed, read
+from agentaccel.selfhost.output import Constraint, constrained
 from agentaccel.selfhost.probe import Page, Server, paths, probe
 from agentaccel.selfhost.slots import Action, KeptSlot, kept, path_of
 from agentaccel.selfhost.tables import UNKNOWN, row
@@ -94,6 +95,10 @@ class Backend:
         if hints.parent is not None:
             hints = replace(hints, parent=own_id(hints.parent, hints.tenant))
         return rendered(hints, self.server, self._key, wire)
+
+    def constrained(self, constraint: Constraint) -> Rendered:
+        """What the first server is sent to hold a reply to `constraint`: `extra_body=sent.fields`."""
+        return constrained(constraint, self.server)
 
     def slot_of(self, session: str, tenant: str | None = None) -> int | None:
         """The slot of the first server that the session's next request goes to; None where the server chooses: without

@@ -46,6 +46,9 @@ class Hints:
     """Seconds within which each later token should come."""
     next_turn_likely: bool = False
     """True if another request of the session follows soon: the server may prepare it, by a request of its own."""
+    steps_to_execution: float | None = None
+    """Steps of the workflow until the session's agent runs again (`steps.steps_to_execution`): what runs sooner is
+    worth keeping longer."""
 
     def __post_init__(self) -> None:
         for name in ("session", "parent", "tenant"):
@@ -55,6 +58,10 @@ class Hints:
             raise ConfigError(f"Hints.priority is {self.priority!r}; give a whole number, higher for more urgent")
         if self.expected_output is not None:
             check_count("Hints.expected_output", self.expected_output, 1)
+        if self.steps_to_execution is not None and not is_amount(self.steps_to_execution):
+            raise ConfigError(
+                f"Hints.steps_to_execution is {self.steps_to_execution!r}; give a number of steps, 0 or more"
+            )
         for name in ("ttft_target", "tpot_target"):
             value = getattr(self, name)
             if value is not None and not (is_amount(value) and value > 0):
@@ -97,8 +104,12 @@ def rendered(hints: Hints, server: Server, key: bytes, wire: Wire = "chat") -> R
             valued = _valued(value, hint)
             headers[hint["header"]] = "true" if value is True else str(valued).removesuffix(".0")
             reasons[hint["header"]] = f"{hint['header']} {hint['means']}"
-        if "field" in hint:
-            _put(fields, hint["field"], _valued(value, hint))
+        if "most" in hint and value > hint["most"]:
+            unsent[name] = f"{name} is not sent: {value:g} is more than the {hint['most']} that {hint['field']} is for"
+        elif "field" in hint and value_at(fields, hint["field"]) is not None:
+            unsent[name] = f"{name} is not sent: {hint['field']} has what another hint says"
+        elif "field" in hint:
+            put(fields, hint["field"], _valued(value, hint))
             first = hint["field"].partition(".")[0]
             reasons[first] = "; ".join(filter(None, (reasons.get(first), f"{hint['field']} {hint['means']}")))
         if "header" not in hint and "field" not in hint:
@@ -123,12 +134,15 @@ def _has(server: Server, hint: Mapping[str, Any], known: Mapping[str, Any]) -> b
 
 
 def _valued(value: Any, hint: Mapping[str, Any]) -> Any:
+    if "most" in hint:
+        return True
     if "unit" in hint:
         return value * hint["unit"]
-    return value * hint.get("sign", 1) if type(value) is int else value
+    return round(value) * hint["sign"] if "sign" in hint else value
 
 
-def _put(fields: dict[str, Any], place: str, value: Any) -> None:
+def put(fields: dict[str, Any], place: str, value: Any) -> None:
+    """Set what stands at `place`, a dotted path."""
     *outer, name = place.split(".")
     for part in outer:
         fields = fields.setdefault(part, {})

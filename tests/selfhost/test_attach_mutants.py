@@ -47,9 +47,9 @@ GUARDS = (
     ),
     Mutant(
         guard="a salt over the sender's own",
-        at="agentaccel.engine.servers:_fits",
-        old="and not any(one in own for one in value)",
-        new="",
+        at="agentaccel.engine.servers:_fitting",
+        old=" if one not in own}",
+        new="}",
     ),
     Mutant(
         guard="headers where the plan is not applied",
@@ -74,6 +74,12 @@ GUARDS = (
         at="agentaccel.selfhost.metrics:observed",
         old="if missing or not pairs:",
         new="if not pairs:",
+    ),
+    Mutant(
+        guard="work of a server that nobody has consented to",
+        at="agentaccel.engine.servers:hinted",
+        old="next_turn_likely=ahead and ",
+        new="next_turn_likely=",
     ),
     Mutant(
         guard="slots that are given to more conversations than there are",
@@ -150,6 +156,7 @@ COMMAND = [
         "tests/selfhost/test_metrics.py",
         "tests/selfhost/test_slots.py",
         "tests/selfhost/test_messages.py",
+        "tests/selfhost/test_ahead.py",
     ),
     *("-o", "timeout=30"),
 ]

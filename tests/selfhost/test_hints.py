@@ -33,6 +33,7 @@ ALL = Hints(
     ttft_target=0.5,
     tpot_target=0.02,
     next_turn_likely=True,
+    steps_to_execution=3,
 )
 SESSION, PARENT, TENANT = name("session", "ticket-1"), name("session", "ticket-0"), name("tenant", "acme")
 
@@ -79,8 +80,8 @@ def test_each_engine_gets_its_own_fields_and_headers(
     assert (sent.fields, sent.headers) == (fields, headers)
     assert sent.reasons.keys() == {*fields, *headers}
     assert len(sent.unsent) == {
-        **{"dynamo": 0, "vllm": 6, "sglang": 6, "smg": 8, "llm-d": 6, "production-stack": 6, "ray": 8},
-    }.get(dialect, 9)
+        **{"dynamo": 1, "vllm": 7, "sglang": 7, "smg": 9, "llm-d": 7, "production-stack": 7, "ray": 9},
+    }.get(dialect, 10)
 
 
 def test_a_hint_that_is_not_sent_is_said() -> None:
@@ -89,6 +90,40 @@ def test_a_hint_that_is_not_sent_is_said() -> None:
     assert reasons["tenant"] == "tenant is not sent: llama.cpp server has no isolation: one server for each tenant"
     reasons = rendered(Hints(priority=1), Server(), KEY).unsent
     assert reasons["priority"] == "priority is not sent: a server that is not known is not known to take it"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "steps", "fields"),
+    [
+        ("sglang", 3, {"priority": -3}),  # a higher priority is kept longer, so what runs later has a lower one
+        ("sglang", 2.6, {"priority": -3}),
+        ("sglang", 0, {"priority": 0}),
+        ("dynamo", 1, {"nvext": {"agent_hints": {"speculative_prefill": True}}}),
+        ("dynamo", 2, {}),
+        ("vllm", 1, {}),  # its priority is of the queue alone
+        ("llamacpp", 1, {}),
+        ("smg", 1, {}),
+        ("unknown", 1, {}),
+    ],
+)
+def test_steps_until_an_agent_runs_again_go_where_they_act(dialect: str, steps: float, fields: dict[str, Any]) -> None:
+    """By what each engine does with the field; where there is none, that is said."""
+    sent = rendered(Hints(steps_to_execution=steps), Server(dialect=dialect), KEY)
+    assert sent.fields == fields
+    assert bool(sent.unsent) is not bool(fields)
+
+
+def test_what_is_said_outright_stays_before_what_steps_would_say() -> None:
+    """SGLang has one field for both; Dynamo's is sent once."""
+    both = rendered(Hints(priority=7, steps_to_execution=3), Server(dialect="sglang"), KEY)
+    assert both.fields == {"priority": 7}
+    assert both.unsent["steps_to_execution"] == "steps_to_execution is not sent: priority has what another hint says"
+    twice = rendered(Hints(next_turn_likely=True, steps_to_execution=1), Server(dialect="dynamo"), KEY)
+    assert twice.fields == {"nvext": {"agent_hints": {"speculative_prefill": True}}}
+    far = rendered(Hints(steps_to_execution=2.5), Server(dialect="dynamo"), KEY).unsent["steps_to_execution"]
+    assert far == (
+        "steps_to_execution is not sent: 2.5 is more than the 1 that nvext.agent_hints.speculative_prefill is for"
+    )
 
 
 def test_nothing_is_sent_for_nothing() -> None:
@@ -143,6 +178,8 @@ def test_a_version_that_lacks_a_field_is_not_sent_it(
         {"ttft_target": 0},
         {"tpot_target": -1.0},
         {"final": "yes"},
+        {"steps_to_execution": -1},
+        {"steps_to_execution": True},
     ],
 )
 def test_hints_that_cannot_be_meant_are_refused_where_they_are_written(wrong: dict[str, Any]) -> None:
