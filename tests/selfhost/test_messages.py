@@ -70,6 +70,12 @@ def own(name: str, **more: Any) -> Loopback:
     return engine(name, **{PATH: message, **more})
 
 
+@pytest.fixture(autouse=True)
+def a_busy_machine_may_take_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look is given up after seconds, and another one follows a later call: here the first is waited for."""
+    monkeypatch.setattr(looking, "_SECONDS", 60.0)
+
+
 @pytest.fixture
 def accel(tmp_path: Path) -> Iterator[Accel]:
     with an_accel(tmp_path) as made:
@@ -138,7 +144,7 @@ def test_a_server_on_this_machine_is_looked_at_once_and_known_from_the_next_call
     with serving(server):
         with told("is llama.cpp server") as found:
             talk(accel, server, kind)
-            assert found.wait(10)
+            assert found.wait(60)
         talk(accel, server, kind)
     [look] = server.looks
     assert look.path == "/v1/models"
@@ -165,7 +171,7 @@ def test_a_gateway_on_this_machine_is_no_server_of_ones_own(accel: Accel, tmp_pa
     with serving(server):
         with told("does not say what it is") as found:
             talk(accel, server, anthropic.Anthropic, ask=CLAUDE)
-            assert found.wait(10)
+            assert found.wait(60)
         talk(accel, server, anthropic.Anthropic, times=2, ask=CLAUDE)
         with an_accel(tmp_path / "named") as other:
             talk(other, server, anthropic.Anthropic, times=3, ask=CLAUDE, platform="api")
@@ -212,7 +218,7 @@ def test_the_twin_without_the_guard_looks_at_a_public_host(accel: Accel, monkeyp
     with public(asked) as http, told("does not say") as found:
         bare = anthropic.Anthropic(base_url="https://gateway.example", api_key="k", http_client=http)
         accel.wrap(bare).messages.create(**ASK)
-        assert found.wait(10)
+        assert found.wait(60)
     assert sorted(asked) == ["GET gateway.example", "POST gateway.example"]
 
 
