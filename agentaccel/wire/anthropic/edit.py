@@ -163,7 +163,7 @@ def _at_the_end(message: Mapping[str, Any], note: str) -> list[Any] | None:
     """The content of the user's `message` with `note` at its end, in the last result of a tool where that ends it."""
     content = message.get("content")
     *before, last = items(content) or (None,)
-    if _kind(last) != "tool_result":
+    if last is None or _kind(last) != "tool_result":
         return _longer(content, note)
     told = last.get("content")
     longer = _longer(told, note) if told else [{"type": "text", "text": note}]
