@@ -39,6 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "selfhost.drafting",
         "selfhost.render",
         "selfhost.written",
+        "selfhost.kv_events",
     ),
     ("rewrite",),
     ("concurrency",),
@@ -76,7 +77,7 @@ OF_THE_EMULATOR = {"facts", "clock", "errors"}
 MAY_EMULATE = {"cli", "testing", "demo", "emulator"}
 """The parts that may import the emulator; `agentaccel.emulator` is its former name."""
 
-WORLD = {"sqlite3", "socket", "http", "subprocess", "os", "httpx", "httpx2", "threading", "asyncio"}
+WORLD = {"sqlite3", "socket", "http", "subprocess", "os", "httpx", "httpx2", "zmq", "threading", "asyncio"}
 MAY_TOUCH_THE_WORLD = {
     "store/database.py",
     "store/files.py",
@@ -110,6 +111,7 @@ MAY_TOUCH_THE_WORLD = {
     "validators.py",  # the state of files, which is told by the system
     "executors/sql.py",  # in threads, and SQLite
     "executors/http.py",  # time limits, and requests
+    "selfhost/kv_feed.py",  # listens to an engine
     "selfhost/launch.py",  # starts engines, and asks for their health
     "selfhost/supervisor.py",  # ends them
     "selfhost/tiny.py",  # installs one

@@ -31,6 +31,7 @@ from agentaccel.facts import Wire
 from agentaccel.once import Once
 from agentaccel.selfhost.asking import OWNER, Asker, Replica, answered, checked_seconds, installed
 from agentaccel.selfhost.hints import Hints, Rendered, rendered
+from agentaccel.selfhost.kv_feed import KvFeed
 from agentaccel.selfhost.metrics import Scrape, ServerFigures, observed, read
 from agentaccel.selfhost.output import Constraint, constrained
 from agentaccel.selfhost.probe import Page, Server, paths, probe
@@ -148,6 +149,16 @@ class Backend:
         """
         installed("prometheus_client", "prometheus-client")
         return Window(self)
+
+    def kv_events(self, endpoint: str, *, replay: str | None = None, topic: str = "") -> KvFeed:
+        """What one server says of its KV cache: `async with backend.kv_events("tcp://127.0.0.1:5557") as events:` and
+        in it `async for batch in events:`; `events.cache` keeps account of the blocks that it holds.
+
+        `endpoint` is where it publishes, `replay` where it sends again what was missed, `topic` how the topics begin
+        that are listened to: what vLLM and SGLang are told by `--kv-events-config`. Raises `ConfigError` for what is no
+        address, and `MissingExtraError` without the extra `selfhost`.
+        """
+        return KvFeed(endpoint, replay, topic, off=self._off)
 
     # --- asking: in threads of our own ------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The tests of launching and of installing bite: without any single guard they fail."""
+"""The tests of launching, of installing and of the account of KV events bite: without any single guard they fail."""
 
 from __future__ import annotations
 
@@ -93,21 +93,40 @@ GUARDS = (
         old='"--require-hashes",',
         new="",
     ),
+    Mutant(
+        guard="batches before which some are missing",
+        at="agentaccel.selfhost.kv_events:KvCache.see",
+        old="            return None\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="what was seen before a gap that nothing closed",
+        at="agentaccel.selfhost.kv_events:KvCache.mend",
+        old="            self.forget()\n",
+        new="            pass\n",
+    ),
+    Mutant(
+        guard="numbers of an engine that was started anew",
+        at="agentaccel.selfhost.kv_events:KvCache.see",
+        old="            if batch.time <= self._last[1]:\n",
+        new="            if True:\n",
+    ),
 )
 
-LAUNCHING, SETTING_UP = (running(f"tests/selfhost/test_{name}.py") for name in ("launch", "tiny"))
+OF_MODULES = {name: running(f"tests/selfhost/test_{name}.py") for name in ("launch", "tiny", "kv_events")}
+"""The tests of a module's guards; those of the supervisor are those of launching."""
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
 def test_the_tests_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
     """Chosen by us: a safety test that passes without what it tests is none."""
-    command = SETTING_UP if mutant.file.stem == "tiny" else LAUNCHING
+    command = OF_MODULES.get(mutant.file.stem, OF_MODULES["launch"])
     assert survives(mutant, tmp_path, command) is None
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("command", [LAUNCHING, SETTING_UP], ids=["launching", "setting up"])
+@pytest.mark.parametrize("command", OF_MODULES.values(), ids=OF_MODULES)
 def test_with_every_guard_they_pass(command: list[str], tmp_path: Path) -> None:
     """Or the others would prove nothing."""
     assert survives(None, tmp_path, command) is not None

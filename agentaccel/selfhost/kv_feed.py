@@ -1,0 +1,126 @@
+"""Listening to what an engine says of its KV cache: over ZeroMQ, on the event loop, with replay of what was missed."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+from typing import Any
+
+from agentaccel.errors import ConfigError
+from agentaccel.once import Once
+from agentaccel.selfhost.asking import installed
+from agentaccel.selfhost.kv_events import KvBatch, KvCache, decoded, sequence_of
+
+_REPLAY_WITHIN = 2.0
+"""Seconds that each batch of a replay may take."""
+_MOST_REPLAYED = 20_000
+"""Batches of one replay that are read: vLLM keeps 10,000."""
+_END_OF_REPLAY = -1
+
+
+class KvFeed:
+    """What an engine says of its KV cache, batch by batch: `Backend.kv_events` makes it.
+
+    An async context manager, and within it an async iterator that ends when it is left. Each batch comes once, in
+    order; `cache` has taken in all that have come.
+    """
+
+    def __init__(self, endpoint: str, replay: str | None, topic: str, *, off: bool = False) -> None:
+        installed("zmq", "pyzmq")
+        installed("msgspec", "msgspec")
+        for name, url in (("endpoint", endpoint), ("replay", replay)):
+            if url is not None and not (isinstance(url, str) and url.startswith(("tcp://", "ipc://"))):
+                raise ConfigError(
+                    f"Backend.kv_events: {name} is {url!r}; give an address such as 'tcp://127.0.0.1:5557'"
+                )
+        self.cache = KvCache()
+        self._off = off
+        self._endpoint, self._replay, self._topic = endpoint, replay, topic
+        self._fresh: deque[KvBatch] = deque()
+        self._context: Any = None
+        self._socket: Any = None
+        self._once = Once()
+
+    async def __aenter__(self) -> KvFeed:
+        if self._off:
+            return self
+        import zmq.asyncio
+
+        self._context = zmq.asyncio.Context()
+        try:
+            self._socket = self._connected(zmq.SUB, self._endpoint)
+            self._socket.setsockopt(zmq.SUBSCRIBE, self._topic.encode())
+            if replayed := await self._replayed(0):
+                self._fresh.extend(self.cache.mend(replayed[:-1], replayed[-1]))
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def __aiter__(self) -> KvFeed:
+        return self
+
+    async def __anext__(self) -> KvBatch:
+        while not self._fresh:
+            if self._socket is None:
+                raise StopAsyncIteration
+            self._fresh.extend(await self._read(await self._socket.recv_multipart()))
+        return self._fresh.popleft()
+
+    async def _read(self, frames: list[bytes]) -> tuple[KvBatch, ...]:
+        try:
+            batch = decoded(frames)
+        except ValueError as error:
+            self._once.say(
+                f"what {self._endpoint} sends could not be read, so nothing is believed of its cache: {error}"
+            )
+            self.cache.forget()
+            return ()
+        fresh = self.cache.see(batch)
+        if fresh is None:
+            fresh = self.cache.mend(await self._replayed(self.cache.wanted), batch)
+        return fresh
+
+    async def _replayed(self, first: int) -> list[KvBatch]:
+        """What the engine still has of its batches, from number `first` on; nothing where it does not answer."""
+        if self._replay is None:
+            return []
+        import zmq
+
+        batches: list[KvBatch] = []
+        socket = self._connected(zmq.DEALER, self._replay)
+        try:
+            await socket.send_multipart([b"", first.to_bytes(8, "big")])
+            while len(batches) < _MOST_REPLAYED and await socket.poll(_REPLAY_WITHIN * 1000):
+                *_, sequence, payload = await socket.recv_multipart()
+                if sequence_of(sequence) == _END_OF_REPLAY:
+                    break
+                batches.append(decoded([b"", sequence, payload]))
+        except ValueError as error:
+            self._once.say(f"what {self._replay} replays could not be read: {error}")
+        finally:
+            socket.close(linger=0)
+        return batches
+
+    def _connected(self, kind: int, url: str) -> Any:
+        import zmq
+
+        socket = self._context.socket(kind)
+        try:
+            socket.connect(url)
+        except zmq.ZMQError as error:
+            socket.close(linger=0)
+            raise ConfigError(f"Backend.kv_events: {url!r} is no address: {error}") from None
+        return socket
+
+    def _close(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            socket.close(linger=0)
+        if self._context is not None:
+            self._context.term()

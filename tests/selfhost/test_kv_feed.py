@@ -1,0 +1,184 @@
+"""Listening to an engine's KV events over real sockets: a publisher with the buffer that vLLM's has, and no engine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentaccel import Accel, Policy
+from agentaccel.errors import ConfigError
+from agentaccel.selfhost.kv_events import KvBatch
+from agentaccel.selfhost.kv_feed import KvFeed
+from tests.clients.wire import an_accel
+from tests.selfhost.test_kv_events import frames
+
+zmq = pytest.importorskip("zmq")
+pytest.importorskip("msgspec")
+
+
+class Publisher:
+    """Publishes batches, one block of 16 tokens each, and replays what is in its buffer."""
+
+    def __init__(self) -> None:
+        import zmq.asyncio
+
+        self._context = zmq.asyncio.Context()
+        self._live, self._old = self._context.socket(zmq.XPUB), self._context.socket(zmq.ROUTER)
+        self.endpoint, self.replay = (
+            f"tcp://127.0.0.1:{one.bind_to_random_port('tcp://127.0.0.1')}" for one in (self._live, self._old)
+        )
+        self.buffer: list[list[bytes]] = []
+        self.asked: list[int] = []
+
+    def did(self, sequence: int) -> list[bytes]:
+        """The next batch, which nobody hears of."""
+        stored = {"type": "BlockStored", "block_hashes": [sequence], "token_ids": [0] * 16, "block_size": 16}
+        self.buffer.append(frames(sequence, [stored], 100.0 + sequence))
+        return self.buffer[-1]
+
+    async def publish(self, sequence: int) -> None:
+        await self._live.send_multipart(self.did(sequence))
+
+    async def send(self, *parts: bytes) -> None:
+        await self._live.send_multipart(parts)
+
+    async def heard(self) -> None:
+        """Wait until somebody listens."""
+        await self._live.recv()
+
+    async def answer(self) -> None:
+        """Replay once."""
+        who, _, first = await self._old.recv_multipart()
+        self.asked.append(int.from_bytes(first, "big"))
+        for topic, sequence, payload in self.buffer:
+            if int.from_bytes(sequence, "big") >= self.asked[-1]:
+                await self._old.send_multipart([who, b"", topic, sequence, payload])
+        await self._old.send_multipart([who, b"", b"", (-1).to_bytes(8, "big", signed=True), b""])
+
+    def close(self) -> None:
+        self._live.close(linger=0)
+        self._old.close(linger=0)
+        self._context.term()
+
+
+@asynccontextmanager
+async def publishing() -> AsyncIterator[Publisher]:
+    publisher = Publisher()
+    try:
+        yield publisher
+    finally:
+        publisher.close()
+
+
+@pytest.fixture
+def accel(tmp_path: Path) -> Any:
+    with an_accel(tmp_path) as made:
+        yield made
+
+
+def listening(accel: Accel, publisher: Publisher, **more: Any) -> KvFeed:
+    return accel.backend("http://127.0.0.1:9/v1", dialect="vllm").kv_events(publisher.endpoint, **more)
+
+
+async def test_batches_come_in_order_and_the_cache_has_taken_them_in(accel: Accel) -> None:
+    async with publishing() as engine, listening(accel, engine) as events:
+        await engine.heard()
+        for number in range(3):
+            await engine.publish(number)
+        assert [(await anext(events)).sequence for _ in range(3)] == [0, 1, 2]
+        assert (events.cache.whole, events.cache.tokens_held()) == (True, 48)
+
+
+async def test_whoever_comes_later_is_told_what_was_before(accel: Accel) -> None:
+    """From the engine's buffer, which is asked from number 0 on."""
+    async with publishing() as engine:
+        engine.did(0), engine.did(1)
+        entered, _ = await asyncio.gather(entering(listening(accel, engine, replay=engine.replay)), engine.answer())
+        async with entered as events:
+            assert (engine.asked, events.cache.whole, events.cache.tokens_held()) == ([0], True, 32)
+            assert [(await anext(events)).sequence for _ in range(2)] == [0, 1]
+
+
+async def test_what_was_missed_is_replayed_from_the_last_that_was_seen(accel: Accel) -> None:
+    async with publishing() as engine:
+        engine.did(0)
+        entered, _ = await asyncio.gather(entering(listening(accel, engine, replay=engine.replay)), engine.answer())
+        async with entered as events:
+            await engine.heard()
+            await anext(events)
+            engine.did(1), engine.did(2)
+            await engine.publish(3)
+            come, _ = await asyncio.gather(several(events, 3), engine.answer())
+            assert [one.sequence for one in come] == [1, 2, 3]
+            assert (engine.asked, events.cache.whole, events.cache.tokens_held()) == ([0, 0], True, 64)
+
+
+async def test_without_a_replay_the_rest_is_forgotten(accel: Accel) -> None:
+    async with publishing() as engine, listening(accel, engine) as events:
+        await engine.heard()
+        await engine.publish(0)
+        await engine.publish(7)
+        assert [one.sequence for one in await several(events, 2)] == [0, 7]
+        assert (events.cache.whole, events.cache.holds(0), events.cache.holds(7)) == (False, False, True)
+
+
+async def test_what_cannot_be_read_is_one_log_line_and_nothing_is_believed_after_it(
+    accel: Accel, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with publishing() as engine, listening(accel, engine) as events:
+        await engine.heard()
+        await engine.publish(0)
+        for _ in range(2):
+            await engine.send(b"kv", b"\0" * 8, b"secret words")
+        await engine.publish(1)
+        with caplog.at_level(logging.WARNING, "agentaccel"):
+            assert [one.sequence for one in await several(events, 2)] == [0, 1]
+        assert (events.cache.whole, events.cache.holds(0), events.cache.holds(1)) == (False, False, True)
+    (line,) = caplog.messages
+    assert "could not be read" in line
+    assert "secret" not in line
+
+
+@pytest.mark.parametrize("wrong", ["127.0.0.1:5557", "http://127.0.0.1:5557", 5557, ""])
+def test_what_is_no_address_is_a_config_error(accel: Accel, wrong: Any) -> None:
+    backend = accel.backend("http://127.0.0.1:9/v1", dialect="vllm")
+    with pytest.raises(ConfigError, match="tcp://"):
+        backend.kv_events(wrong)
+    with pytest.raises(ConfigError, match="replay"):
+        backend.kv_events("tcp://127.0.0.1:5557", replay=wrong)
+
+
+async def test_an_address_that_cannot_be_connected_to_is_a_config_error(accel: Accel) -> None:
+    events = accel.backend("http://127.0.0.1:9/v1", dialect="vllm").kv_events("tcp://nowhere")
+    with pytest.raises(ConfigError, match="no address"):
+        await events.__aenter__()
+
+
+async def test_off_is_off(tmp_path: Path) -> None:
+    with Accel(Policy(mode="off")) as accel:
+        async with accel.backend("http://127.0.0.1:9/v1").kv_events("tcp://127.0.0.1:9") as events:
+            assert [one async for one in events] == []
+
+
+async def entering(events: KvFeed) -> Any:
+    """What was entered already, to be left once."""
+    await events.__aenter__()
+
+    @asynccontextmanager
+    async def left() -> AsyncIterator[KvFeed]:
+        try:
+            yield events
+        finally:
+            await events.__aexit__(None, None, None)
+
+    return left()
+
+
+async def several(events: KvFeed, count: int) -> list[KvBatch]:
+    return [await anext(events) for _ in range(count)]
