@@ -95,7 +95,8 @@ def test_a_platform_has_a_read_price_of_its_own() -> None:
 def test_a_stream_is_asked_for_its_usage_only_where_it_is_known_to_need_that() -> None:
     """A gateway may send its usage unasked, and what we keep back then was the caller's."""
     asked = {platform for platform in table("compatible")["platforms"] if usage_asked("compatible", platform)}
-    assert asked == {"vllm", "sglang", "llamacpp", "qwen"}  # as their sources and Alibaba's page have it
+    # As their sources, Ollama's page on the OpenAI API, and Alibaba's have it; nobody here has read TensorRT-LLM's.
+    assert asked == {"vllm", "sglang", "llamacpp", "ollama", "qwen"}
     assert (usage_asked("openai", "api"), usage_asked("openai", "azure")) == (True, False)
 
 

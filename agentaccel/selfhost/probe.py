@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -84,6 +86,7 @@ class Server:
         facts += [f"{', '.join(self.models)}"] if self.models else []
         facts += [f"{self.slots} slots"] if self.slots else []
         facts += [f"{self.context} tokens a request"] if self.context else []
+        facts += [f"room for {self.tokens}"] if self.tokens else []
         return "; ".join(facts)
 
 
@@ -115,7 +118,7 @@ def probe(asked: Asked, *, named: str | None = None) -> Server:
         models=tuple(name for one in (listed if isinstance(listed, list) else ()) if (name := _text(found(one, "id")))),
         context=_count(reads.get("context")),
         slots=_count(reads.get("slots")),
-        tokens=_count(reads.get("tokens")),
+        tokens=_count(reads.get("tokens")) or _held(dialect, pages),
         template=_flags(reads.get("template")),
         metrics=_has_metrics(dialect, pages, asked),
         evidence=tuple(evidence),
@@ -161,6 +164,19 @@ def _has_metrics(dialect: str, pages: Mapping[str, Page], asked: Asked) -> bool 
         return None
     page = pages.get(path)
     return page is not None and page.status == 200 and b"# TYPE " in page.body
+
+
+def _held(dialect: str, pages: Mapping[str, Page]) -> int | None:
+    """Tokens that it can hold, all engines together, where its metrics tell by labels."""
+    holds, page = row(dialect).get("holds"), pages.get(row(dialect).get("metrics", ""))
+    if holds is None or page is None or page.status != 200:
+        return None
+    total = 0
+    for line in page.body.decode(errors="replace").splitlines():
+        if line.startswith(f"{holds['family']}{{"):
+            told = [re.search(rf'[{{,]{label}="(\d{{1,12}})"', line) for label in holds["labels"]]
+            total += math.prod(int(one[1]) if one else 0 for one in told)
+    return total or None
 
 
 def _object(page: Page) -> dict[str, Any] | None:

@@ -78,7 +78,7 @@ class Room:
 
 
 @pytest.mark.parametrize("wire", ["chat", "responses"])
-@pytest.mark.parametrize("platform", ["vllm", "sglang", "llamacpp"])
+@pytest.mark.parametrize("platform", ["vllm", "sglang", "llamacpp", "ollama", "trtllm"])
 def test_what_was_announced_is_there(tmp_path: Path, platform: str, wire: str) -> None:
     """Five seconds sooner; the server was asked for one token, with a word in the place of what was not known."""
     firsts = []

@@ -171,7 +171,7 @@ def _fans_out(folder: Path, platform: str, *, seconds: float, streamed: bool = T
         return [type(turn.handle(Started(clock.monotonic(), can_wait=True))[-1]).__name__ for turn in turns]
 
 
-@pytest.mark.parametrize("platform", ["vllm", "sglang"])
+@pytest.mark.parametrize("platform", ["vllm", "sglang", "trtllm"])
 def test_what_agents_begin_with_is_computed_once(platform: str, tmp_path: Path) -> None:
     """5,000 tokens took five seconds: whoever waits for the first is hardly answered later, and the server has computed
     them once in place of three times."""

@@ -53,7 +53,7 @@ def _tokens(said: str) -> float:
     return float(re.findall(r"about (\d+) tokens", said)[0])
 
 
-@pytest.mark.parametrize("platform", ["vllm", "sglang", "llamacpp"])
+@pytest.mark.parametrize("platform", ["vllm", "sglang", "llamacpp", "ollama", "trtllm"])
 def test_what_keeps_a_server_from_reusing_the_prompt_is_named_in_tokens(platform: str, tmp_path: Path) -> None:
     """Each time: by its shape on the first request, and by comparing from the second on. Behind the clock stands nearly
     all of the prompt, some 9,000 bytes at the facts' bytes per token; the consent that would move it is named."""
@@ -64,7 +64,7 @@ def test_what_keeps_a_server_from_reusing_the_prompt_is_named_in_tokens(platform
         assert "CachePolicy(move_volatile=True) consents to moving" in said
 
 
-@pytest.mark.parametrize("platform", ["vllm", "sglang", "llamacpp"])
+@pytest.mark.parametrize("platform", ["vllm", "sglang", "llamacpp", "ollama", "trtllm"])
 def test_with_consent_it_is_moved_into_the_last_message(platform: str, tmp_path: Path) -> None:
     """From the first request on: by its shape. The user said nothing of the kind, so the plan says who does."""
     for said in _reasons(platform, tmp_path, clock_first=True, consents=True):

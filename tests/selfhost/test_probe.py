@@ -57,7 +57,7 @@ def test_the_platform_of_a_dialect_is_one_whose_cache_rules_are_known() -> None:
     found = {one: Server(dialect=one).platform for one in (*dialects(), "unknown")}
     of_vllm = {one for one, platform in found.items() if platform == "vllm"}
     assert of_vllm == {"vllm", "llm-d", "production-stack"}  # the last two route to it
-    assert {one for one, platform in found.items() if platform} - of_vllm == {"sglang", "llamacpp"}
+    assert {one for one, platform in found.items() if platform} - of_vllm == {"sglang", "llamacpp", "ollama", "trtllm"}
     assert {platform for platform in found.values() if platform} <= table("compatible")["platforms"].keys()
 
 
@@ -76,6 +76,29 @@ def test_metrics_of_a_real_engine_are_seen() -> None:
     assert found.metrics is True
     assert probe({**pages("vllm-0.32.0-cpu"), "/metrics": page(b"", 404)}).metrics is False
     assert probe(pages("vllm-0.32.0-cpu")).metrics is None
+
+
+_CONFIG = '{block_size="%s",engine="%s",gpu_memory_utilization="0.9",num_gpu_blocks="%s",sliding_window="None"} 1.0'
+
+
+@pytest.mark.parametrize(
+    ("series", "tokens"),
+    [
+        ([("32", "0", "256")], 8_192),
+        ([("16", "0", "1000"), ("16", "1", "500")], 24_000),
+        ([("32", "0", "None")], None),
+        ([("32", "0", "9" * 40)], None),
+        ([], None),
+    ],
+    ids=["one engine", "two engines", "not known yet", "no number", "not told"],
+)
+def test_the_room_of_an_engine_is_its_blocks_times_their_size(
+    series: list[tuple[str, str, str]], tokens: int | None
+) -> None:
+    text = "".join(f"vllm:cache_config_info{_CONFIG % one}\n" for one in series) + "# TYPE vllm:x counter\nvllm:x 1\n"
+    found = probe({"/v1/models": models("vllm"), "/metrics": page(text.encode())})
+    assert (found.dialect, found.tokens) == ("vllm", tokens)
+    assert (f"room for {tokens}" in str(found)) == (tokens is not None)
 
 
 # --- what does not tell, and what contradicts itself ------------------------------------------------------------------
