@@ -16,8 +16,8 @@ UNKNOWN = "unknown"
 def dialects() -> tuple[str, ...]:
     """Every dialect that has a row.
 
-    >>> dialects()
-    ('vllm', 'sglang', 'llamacpp', 'dynamo', 'smg', 'llm-d', 'production-stack', 'ray', 'trtllm', 'transformers')
+    >>> dialects()[:3]
+    ('vllm', 'sglang', 'llamacpp')
     """
     return tuple(table("engines")["dialects"])
 
