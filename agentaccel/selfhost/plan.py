@@ -61,6 +61,11 @@ class KvEvents:
     topic: str | None = None
     """The topic of its messages; llm-d means `kv@POD_IP@MODEL`."""
 
+    def __post_init__(self) -> None:
+        # vLLM 0.32.0, distributed/kv_events.py: it connects to any other one, where nobody hears it.
+        if not ("*" in self.endpoint or "::" in self.endpoint or self.endpoint.startswith(("ipc://", "inproc://"))):
+            raise ConfigError(f"KvEvents.endpoint is {self.endpoint!r}; give one to listen at, such as tcp://*:5557")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload:

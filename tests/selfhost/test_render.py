@@ -247,6 +247,13 @@ def test_kv_events_are_published_as_each_engine_is_told() -> None:
     assert json.loads(value("vllm", "--kv-events-config", kv_events=events)) == both
 
 
+@pytest.mark.parametrize("endpoint", ["tcp://127.0.0.1:5557", "tcp://gpu-box:5557", ""])
+def test_an_endpoint_that_nobody_would_hear_is_refused(endpoint: str) -> None:
+    """vLLM connects to an address without a wildcard in place of listening there."""
+    with pytest.raises(ConfigError, match=r"give one to listen at, such as tcp://\*:5557"):
+        KvEvents(endpoint=endpoint)
+
+
 # --- what cannot be ---------------------------------------------------------------------------------------------------
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -380,7 +387,9 @@ def plans(draw: st.DrawFn, of: tuple[str, ...] = engines()) -> LaunchPlan:
         "concurrency": st.integers(1, 512),
         "block_size": st.sampled_from([16, 32, 64]),
         "prefix_caching": st.just(value=False),
-        "kv_events": st.builds(KvEvents, endpoint=WORD, replay=st.none() | WORD, topic=st.none() | WORD),
+        "kv_events": st.builds(
+            KvEvents, endpoint=WORD.map("tcp://*:{}".format), replay=st.none() | WORD, topic=st.none() | WORD
+        ),
         "priorities": st.just(value=True),
         "figures": st.just(value=False),
         "offload": st.builds(Offload, to=st.sampled_from(["cpu", "lmcache"]), gib=st.integers(1, 99)),
