@@ -7,7 +7,8 @@ A slot holds one chain of tokens. Left alone, the server gives a request to the 
 tenth of the prompt: two agents with one system prompt take one slot from each other, and the other stays empty.
 
 Named by number, a slot is not searched for, and what it held is not kept in the server's memory. So nobody is pinned
-while more conversations take turns than there are slots: the server's own way is then the better one.
+while more conversations take turns than there are slots: the server's own way is then the better one. Source:
+llama.cpp, tools/server/server-context.cpp: `get_available_slot` alone saves and loads, and is not asked for a number.
 """
 
 from __future__ import annotations
