@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,18 +91,30 @@ def attached(accel: Accel, server: Loopback, **more: Any) -> None:
     assert accel.backend(f"{server.url}/v1", **more).wait_ready()
 
 
-def talk(accel: Accel, server: Loopback, kind: Any, times: int = 1, *, ask: Any = ASK, **more: Any) -> list[Any]:
-    """So many calls of a session that has a tenant; a stream as the list of its events."""
+def talk(
+    accel: Accel,
+    server: Loopback,
+    kind: Any,
+    times: int = 1,
+    *,
+    ask: Any = ASK,
+    found: threading.Event | None = None,
+    **more: Any,
+) -> list[Any]:
+    """So many calls of a session that has a tenant; a stream as the list of its events. The client stays open until it
+    is `found` out who answers: a look goes over its connections."""
     named = {name: more.pop(name) for name in ("platform",) if name in more}
     if kind is anthropic.Anthropic:
         with client(server) as bare, accel.session("s", tenant="acme"):
             made = [accel.wrap(bare, **named).messages.create(**ask, **more) for _ in range(times)]
+            assert found is None or found.wait(60)
             return [list(one) for one in made] if more.get("stream") else made
 
     async def run() -> list[Any]:
         async with client(server, kind) as bare, accel.session("s", tenant="acme"):
             wrapped = accel.wrap(bare, **named)
             made = [await wrapped.messages.create(**ask, **more) for _ in range(times)]
+            assert found is None or await asyncio.to_thread(found.wait, 60)
             return [[event async for event in one] for one in made] if more.get("stream") else made
 
     return asyncio.run(run())
@@ -143,8 +156,7 @@ def test_a_server_on_this_machine_is_looked_at_once_and_known_from_the_next_call
     server = own("llamacpp-b11549")
     with serving(server):
         with told("is llama.cpp server") as found:
-            talk(accel, server, kind)
-            assert found.wait(60)
+            talk(accel, server, kind, found=found)
         talk(accel, server, kind)
     [look] = server.looks
     assert look.path == "/v1/models"
@@ -170,8 +182,7 @@ def test_a_gateway_on_this_machine_is_no_server_of_ones_own(accel: Accel, tmp_pa
     server = Loopback({PATH: lambda asked: message(asked, usage), "/v1/models": several(*owners)})
     with serving(server):
         with told("does not say what it is") as found:
-            talk(accel, server, anthropic.Anthropic, ask=CLAUDE)
-            assert found.wait(60)
+            talk(accel, server, anthropic.Anthropic, ask=CLAUDE, found=found)
         talk(accel, server, anthropic.Anthropic, times=2, ask=CLAUDE)
         with an_accel(tmp_path / "named") as other:
             talk(other, server, anthropic.Anthropic, times=3, ask=CLAUDE, platform="api")
