@@ -3,6 +3,7 @@ what it stores, and where keys and values go."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -39,6 +40,11 @@ class Speculation:
         asked = (self.model, self.tokens, self.schedule or None, self.settings or None)
         if self.method == "none" and any(one is not None for one in asked):
             raise ConfigError(f"a speculation without a method has nothing else; name one of {', '.join(METHODS[1:])}")
+        if not all(isinstance(one, tuple | list) and len(one) == 2 for one in self.schedule):
+            raise ConfigError(f"Speculation.schedule is {self.schedule!r}; give pairs such as ((16, 5), (64, 0))")
+        for name, value in self.settings.items():
+            if not isinstance(value, str | bool) and not (isinstance(value, int | float) and math.isfinite(value)):
+                raise ConfigError(f"the setting {name} is {value!r}; give text, a number, True or False")
         loads = [load for load, _ in self.schedule]
         if loads != sorted(set(loads)):
             raise ConfigError(f"Speculation.schedule is {self.schedule!r}; give each number of requests once, rising")

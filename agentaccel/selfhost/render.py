@@ -11,12 +11,13 @@ asked for has a reason. Everything that is known of engines is in `facts/engines
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agentaccel.checks import check_count, check_flags, check_part
+from agentaccel.checks import check_count, check_flags, check_mapping, check_part
 from agentaccel.errors import ConfigError
 from agentaccel.facts import table
 from agentaccel.selfhost.drafting import place_speculation
@@ -78,22 +79,33 @@ class LaunchPlan:
     def __post_init__(self) -> None:
         if self.engine not in engines():
             raise ConfigError(f"the engine is {self.engine!r}; give one of {', '.join(engines())}")
-        check_flags(self, "prefix_caching", "priorities", "figures", "lossy")
-        check_part(self, "speculation", Speculation)
-        for name, most in (("port", 65535), ("context", None), ("concurrency", None), ("block_size", None)):
-            value = getattr(self, name)
-            if value is not None:
-                check_count(f"LaunchPlan.{name}", value, 1)
-                if most is not None and value > most:
-                    raise ConfigError(f"LaunchPlan.{name} is {value}; give at most {most}")
         if self.device not in ("gpu", "cpu"):
             raise ConfigError(f"LaunchPlan.device is {self.device!r}; give gpu or cpu")
         if not self.model or self.model.startswith("-"):
             raise ConfigError(f"LaunchPlan.model is {self.model!r}; give the model's name, or where its files lie")
+        self._check_parts()
         launched = render(self)  # raises for what the engine cannot do
-        for word in (*launched.argv, *launched.env, *launched.env.values()):
+        for word in (*launched.argv, *launched.env.values()):
             if not isinstance(word, str) or not word.isprintable():
                 raise ConfigError(f"a word of the command is {word!r}; give printable text")
+
+    def _check_parts(self) -> None:
+        check_flags(self, "prefix_caching", "priorities", "figures", "lossy")
+        check_part(self, "speculation", Speculation)
+        check_mapping(self, "env", '{"HF_HUB_OFFLINE": "1"}')
+        for part, kind in (("kv_events", KvEvents), ("offload", Offload)):
+            if getattr(self, part) is not None:
+                check_part(self, part, kind)
+        for part in ("port", "context", "concurrency", "block_size"):
+            if getattr(self, part) is not None:
+                check_count(f"LaunchPlan.{part}", getattr(self, part), 1)
+        if self.port is not None and self.port > 65535:
+            raise ConfigError(f"LaunchPlan.port is {self.port}; give at most 65535")
+        for part in ("program", "extra"):
+            if not isinstance(getattr(self, part), tuple):
+                raise ConfigError(f"LaunchPlan.{part} is {getattr(self, part)!r}; give a tuple of words")
+        if wrong := [name for name in self.env if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)]:
+            raise ConfigError(f"a variable is called {wrong[0]!r}; give letters, digits and _")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -296,6 +296,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"engine": "vllm", "device": "tpu"}, "give gpu or cpu"),
     ({"engine": "vllm", "served_name": "a\nb"}, "give printable text"),
     ({"engine": "vllm", "prefix_caching": "no"}, "give True or False"),
+    ({"engine": "vllm", "extra": "--dtype float32"}, "give a tuple of words"),
+    ({"engine": "vllm", "program": ["vllm", "serve"]}, "give a tuple of words"),
+    ({"engine": "vllm", "env": {"A B": "1"}}, "a variable is called 'A B'"),
+    ({"engine": "vllm", "env": {"A": 1}}, "a word of the command is 1"),
+    ({"engine": "vllm", "offload": "cpu"}, "give offload=Offload(…)"),
+    ({"engine": "vllm", "speculation": None}, "give speculation=Speculation(…)"),
+    ({"engine": "vllm", "role": "router"}, "vLLM has no router"),
 ]
 
 
@@ -314,6 +321,9 @@ def test_what_an_engine_cannot_do_is_said_when_the_plan_is_made(plan: dict[str, 
         (lambda: spec("ngram", schedule=((8, 3), (8, 1))), "give each number of requests once, rising"),
         (lambda: spec("ngram", tokens=2, schedule=((8, 3),)), "drafts 3 tokens at most; give 1 to tokens=2"),
         (lambda: spec("ngram", schedule=((8, 0),)), "drafts 0 tokens at most"),
+        (lambda: spec("ngram", schedule=(8, 3)), "give pairs such as"),
+        (lambda: spec("ngram", settings={"a": float("nan")}), "give text, a number, True or False"),
+        (lambda: spec("ngram", settings={"a": [1]}), "give text, a number, True or False"),
         (lambda: Offload(to="cpu", gib=0), "give a whole number of at least 1"),
     ],
 )
@@ -335,7 +345,7 @@ LOSSY: list[tuple[str, str, str, Any]] = [
     ("vllm", "suffix", "rejection_sample_method", "synthetic"),
     ("sglang", "ngram", "speculative-accept-threshold-single", 0.9),
     ("sglang", "mtp", "speculative-accept-threshold-acc", 0.99),
-    ("sglang", "mtp", "speculative-accept-threshold-acc", float("nan")),
+    ("sglang", "mtp", "speculative-accept-threshold-acc", "0.5"),
     ("llamacpp", "ngram", "spec-synth-len", 2),
     ("trtllm", "mtp", "use_relaxed_acceptance_for_thinking", True),
 ]
