@@ -99,6 +99,8 @@ def alive_topic(others: int) -> str:
 
 _TOLD_APART = 4
 """From so many others on, twice as many are told apart."""
+_DISTANCES = (*range(_TOLD_APART), *(1 << octave for octave in range(2, 11)))
+"""The least of each number of others that is told apart."""
 
 
 def remembered(topic: str) -> float:
@@ -260,13 +262,21 @@ class Beliefs:
         """That a prefix which should be held still is: providers may evict early. On a server of the user's own, by how
         many `others` it has computed since, where that is known: what it has room for is learned.
 
+        More others leave no more of it than fewer do.
+
         >>> two_slots = Beliefs({"alive": (9.0, 18.0), alive_topic(1): (9.0, 9.0), alive_topic(2): (0.0, 9.0)})
-        >>> [round(two_slots.alive(others), 2) for others in (None, 1, 2)]
-        [0.53, 0.93, 0.08]
+        >>> [round(two_slots.alive(others), 2) for others in (None, 1, 2, 40)]
+        [0.53, 0.93, 0.08, 0.08]
         """
         stated = priors()
-        anyhow = self.probability(ALIVE, stated.entry_alive, stated.prior_weight)
-        return anyhow if others is None else self.probability(alive_topic(others), anyhow, stated.prior_weight)
+        odds = self.probability(ALIVE, stated.entry_alive, stated.prior_weight)
+        if others is None:
+            return odds
+        topic = alive_topic(others)
+        for fewer in map(alive_topic, (at for at in _DISTANCES if at < others)):
+            if fewer != topic and fewer in self.counts:
+                odds = min(odds, self.probability(fewer, odds, stated.prior_weight))
+        return self.probability(topic, odds, stated.prior_weight)
 
     def shared(self, beginning: str = SHARED) -> float:
         """That another session begins with the same tools and system, or other `beginning`, in the default lifetime.

@@ -22,10 +22,11 @@ from agentaccel.concurrency import in_a_loop
 from agentaccel.engine.engine import Engine
 from agentaccel.engine.pending import Server
 from agentaccel.errors import ConfigError, MissingExtraError
-from agentaccel.facts import local_platform, priced_region, speaks
+from agentaccel.facts import cache_facts, local_platform, priced_region, speaks
 from agentaccel.selfhost.probe import is_private
 from agentaccel.turn import Answer
 from agentaccel.types import Endpoint
+from agentaccel.wire.json import name_of
 
 log = logging.getLogger("agentaccel")
 _sdk_log = logging.getLogger("anthropic._base_client")
@@ -49,19 +50,27 @@ class _Whose(NamedTuple):
     home: Server
     """Where the client points."""
 
-    def at(self, server: Server, path: str) -> Target:
+    def at(self, server: Server, path: str, model: str | None) -> Target:
         """Who answers at a server: one of the user's own is known by what it has said, and any other one is taken for
-        a gateway to what the class speaks of."""
+        a gateway to what the class speaks of. `model` is None where it is not known which one is asked."""
         named = self.named
         if named is not None and (named[0] == "anthropic" or server == self.home):
             return Target(Endpoint(*named, "messages", server))
         if self.of_class != "api":
             return Target(Endpoint("anthropic", self.of_class, server=server))
         served = local_platform(server, path)
-        place = served or self.engine.servers.place(server)
+        place = served or (None if self._is_behind(server, model) else self.engine.servers.place(server))
         if place is not None and speaks(*place, "messages"):
             return Target(Endpoint(*place, "messages", server))
         return Target(Endpoint("anthropic", self.of_class, server=server), unnamed=served is None)
+
+    def _is_behind(self, server: Server, model: str | None) -> bool:
+        """True if a model of the provider's stands behind a server that does not list it: there are gateways whose
+        other paths, or whose lists, are those of servers of the user's own."""
+        told, aliases = self.engine.servers.of(server), self.engine.policy.aliases
+        if told is None or model in told.models:
+            return False
+        return model is None or cache_facts(model, provider="anthropic", aliases=aliases) is not None
 
 
 def wrap_client(client: C, engine: Engine, *, of_class: str, named: tuple[str, str] | None) -> C:
@@ -302,7 +311,8 @@ def _outgoing(whose: _Whose, client: Any, request: Any, call_next: Any) -> Outgo
             stop_announced()
         return None
     sender = _sender(call_next) or client
-    target = whose.at(server_of(sender.base_url), f"{sender.base_url.path.rstrip('/')}{request.url}")
+    path, model = f"{sender.base_url.path.rstrip('/')}{request.url}", name_of(request.json.get("model") or "")
+    target = whose.at(server_of(sender.base_url), path, model)
     if target.unnamed and not announced:
         _look(engine, sender, request)
     endpoint, account = target.endpoint, account_behind(sender, headers, engine.recorder.key)
@@ -342,7 +352,7 @@ def _told(whose: _Whose, request: Any, response: Any, call_next: Any) -> Any:
     """`response` to a request that was no model call; it may hold the results of a batch."""
     path = str(request.url).split("?")[0]
     http = _http(response, call_next)
-    watch_results(whose.engine, request.method, path, http, lambda calls: whose.at(whose.home, path).endpoint)
+    watch_results(whose.engine, request.method, path, http, lambda calls: whose.at(whose.home, path, None).endpoint)
     return response
 
 
@@ -354,6 +364,6 @@ def _wrap_transport(client: C, whose: _Whose) -> C:
     """For an SDK that has no middleware yet: a derived client whose HTTP transport is ours."""
 
     def route(url: Any) -> Target | None:
-        return whose.at(server_of(url), url.path) if _is_messages(url.path) else None
+        return whose.at(server_of(url), url.path, None) if _is_messages(url.path) else None
 
     return with_transport(client, whose.engine, route)

@@ -154,8 +154,10 @@ class SharedPrefixes:
         """
         expected, prompt, known = planned.plan.expected, planned.prompt, planned.conversation
         if planned.facts is not None and planned.facts.self_hosted:
-            each = known.snapshot.joined(known.state.seen).prefill(prompt.model)
-            return None if each is None else 2.0 * each
+            believed = known.snapshot.joined(known.state.seen)
+            each = believed.prefill(prompt.model)
+            # Behind several replicas, or without room for it, what was waited for is not there.
+            return None if each is None else 2.0 * each * believed.alive()
         tokens = round(expected.total) if expected is not None else 0
         card = card_of(prompt, self.policy, tokens, at=planned.started)
         if card is None or card.read is None or planned.facts is None:

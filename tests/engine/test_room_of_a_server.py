@@ -15,7 +15,7 @@ from agentaccel.engine.reuse import Reuse
 from agentaccel.records import TurnRecord
 from agentaccel.store.store import open_reader
 from agentaccel.testing import ManualClock
-from agentaccel.turn import Finished, FirstByte, Reported, Send, Started, Turn
+from agentaccel.turn import Finished, FirstByte, Reported, Send, Started, Turn, Waited
 from agentaccel.types import Cause
 from agentaccel.wire.openai.usage import usage_of, work_of
 from agentaccel_emulator import Behaviour, Emulator, HttpRequest, Tokenizer
@@ -176,6 +176,42 @@ def test_what_agents_begin_with_is_computed_once(platform: str, tmp_path: Path) 
     """5,000 tokens took five seconds: whoever waits for the first is hardly answered later, and the server has computed
     them once in place of three times."""
     assert _fans_out(tmp_path, platform, seconds=5.0) == ["Send", "Wait", "Wait"]
+
+
+def _rounds(folder: Path, *, keeps: bool) -> list[int]:
+    """How many of two agents wait for a third one, in each of twelve rounds with a beginning of their own."""
+    clock, held = ManualClock(now=1_795_000_000.0), list[int]()
+    policy = Policy(strict=True, store=StorePolicy(path=folder / f"{keeps}.db"))
+    with Accel(policy, clock=clock, environ={}) as accel:
+        for number in range(12):
+            opening = {"role": "system", "content": prose(3000, number)}
+            turns = []
+            for agent in range(3):
+                with accel.session(f"{number} {agent}", agent="desk"):
+                    said = [opening, {"role": "user", "content": f"Part {agent}."}]
+                    body = {"model": "local", "messages": said, "stream": True}
+                    turns.append(accel.turn(body, provider="compatible", platform="vllm"))
+            told = [turn.handle(Started(clock.monotonic(), can_wait=True))[-1] for turn in turns]
+            held.append(sum(not isinstance(one, Send) for one in told))
+            for turn, one in zip(turns, told, strict=True):
+                if not isinstance(one, Send):
+                    assert isinstance(turn.handle(Waited(clock.monotonic()))[-1], Send)
+                read = 4900 if keeps and turn is not turns[0] else 0
+                clock.advance((5000 - read) / 1000)
+                turn.handle(FirstByte(clock.monotonic()))
+                turn.handle(Reported(usage=Usage(input=5000, read=read, output=9)))
+                turn.handle(Finished(clock.monotonic()))
+            clock.advance(30)
+    return held
+
+
+def test_who_waited_in_vain_does_not_wait_for_long(tmp_path: Path) -> None:
+    """Several replicas behind one address keep no prefixes for each other: after a few rounds nobody waits there. On
+    one server, all do, as soon as its speed is known."""
+    assert _rounds(tmp_path, keeps=True) == [0] + [2] * 11
+    in_vain = _rounds(tmp_path, keeps=False)
+    assert sum(in_vain) <= 6
+    assert in_vain[-6:] == [0] * 6
 
 
 @pytest.mark.parametrize(

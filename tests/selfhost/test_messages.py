@@ -132,9 +132,10 @@ def marks(body: Any) -> int:
 def test_a_client_of_an_attached_server_knows_who_answers(
     accel: Accel, tmp_path: Path, kind: Any, stream: bool
 ) -> None:
-    """vLLM: a salt for the tenant and a name for the session; no marker, whatever the model is called. Of 100 tokens
-    96 were read: `input_tokens` leaves those out."""
-    server = own("vllm-0.32.0-cpu")
+    """vLLM: a salt for the tenant and a name for the session; no marker, whatever a model of its list is called. Of 100
+    tokens 96 were read: `input_tokens` leaves those out."""
+    lists = Answer({"object": "list", "data": [{"id": MODEL, "owned_by": "vllm"}]})
+    server = own("vllm-0.32.0-cpu", **{"/v1/models": lists})
     with serving(server):
         attached(accel, server)
         talk(accel, server, kind, ask=CLAUDE, **({"stream": True} if stream else {}))
@@ -190,6 +191,38 @@ def test_a_gateway_on_this_machine_is_no_server_of_ones_own(accel: Accel, tmp_pa
     sent = [one.body for one in server.calls]
     assert sent[:3] == sent[3:]
     assert marks(sent[-1])
+
+
+def test_claude_behind_a_server_of_ones_own_stays_claude(accel: Accel, tmp_path: Path) -> None:
+    """One address for both, as behind a router of paths: its list has the server's models alone. Whoever is told that
+    vLLM answers there, by an OpenAI client or by `backend`, still sends Claude what Claude takes: markers, and no field
+    that it refuses. A model that the server lists is the server's, whatever it is called."""
+    usage = {**SAID, "input_tokens": 5000, "cache_read_input_tokens": 0}
+    lists = Answer(
+        {"object": "list", "data": [{"id": "tiny", "owned_by": "vllm"}, {"id": "claude-mine", "owned_by": "vllm"}]}
+    )
+    server = Loopback(
+        {PATH: lambda asked: message(asked, usage), "/v1/models": lists, "/version": Answer({"version": "0.32.0"})}
+    )
+    with serving(server):
+        attached(accel, server)
+        talk(accel, server, anthropic.Anthropic, times=2, ask=CLAUDE)
+        talk(accel, server, anthropic.Anthropic, ask=ASK)
+        talk(accel, server, anthropic.Anthropic, ask={**CLAUDE, "model": "claude-mine"})
+    assert [one.platform for one in records(tmp_path)] == ["api", "api", "vllm", "vllm"]
+    first, second, *own_ones = [one.body for one in server.calls]
+    assert marks(first)
+    assert marks(second)
+    assert "cache_salt" not in first
+    assert all("cache_salt" in one and not marks(one) for one in own_ones)
+
+
+def test_the_twin_that_asks_the_address_alone_takes_claude_for_vllm(
+    accel: Accel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentaccel.clients.anthropic._Whose._is_behind", lambda whose, server, model: False)
+    with pytest.raises(AssertionError):
+        test_claude_behind_a_server_of_ones_own_stays_claude(accel, tmp_path)
 
 
 def test_the_twin_that_asks_the_first_model_alone_takes_a_gateway_for_a_server() -> None:

@@ -102,8 +102,8 @@ def warmed(request: Request, keeps: str) -> Request | None:
     return {**kept, "prompt_cache_options": {**(options or {}), "prewarm": True}}
 
 
-_OF_THE_REPLY = frozenset({"stream", "stream_options", "background", "n"})
-"""Fields that say how a reply comes, and how often."""
+_OF_THE_REPLY = frozenset({"stream", "stream_options", "background", "n", "best_of", "min_tokens"})
+"""Fields that say how a reply comes, how often, and how long it is at least."""
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """Fields that limit it: in chats, in newer ones, and in responses."""
 
