@@ -10,6 +10,7 @@ in msgpack. The ids of tokens in them are the text of prompts, and salts travel 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +85,9 @@ _FIELDS = {
 
 
 def sequence_of(frame: bytes) -> int:
-    """The number in a batch's second frame; -1 ends a replay."""
+    """The number in a batch's second frame; -1 ends a replay. Raises `ValueError` if the frame is not of 8 bytes."""
+    if len(frame) != 8:
+        raise ValueError("no number of 8 bytes")
     return int.from_bytes(frame, "big", signed=True)
 
 
@@ -97,18 +100,25 @@ def decoded(frames: Sequence[bytes]) -> KvBatch:
         raise MissingExtraError("selfhost", "msgspec") from None
     try:
         _, sequence, payload = frames
-        time, events, *rest = msgspec.msgpack.decode(payload)
+        number = sequence_of(sequence)
+        if number < 0:
+            raise ValueError("a batch has no number below 0")
+        time, events, *rest = _of(list, msgspec.msgpack.decode(payload))
         rank = rest[0] if rest else None
-        read = [_event(one) for one in events]
+        read = [_event(one) for one in _of(list, events)]
         return KvBatch(
-            sequence=sequence_of(sequence),
-            time=float(time),
+            sequence=number,
+            time=_seconds(time),
             rank=rank if isinstance(rank, int) else None,
             events=tuple(one for one in read if one is not None),
             unknown=sum(one is None for one in read),
         )
-    except (ValueError, TypeError, KeyError, AttributeError, msgspec.MsgspecError) as error:
+    except (*_UNREADABLE, msgspec.MsgspecError) as error:
         raise ValueError(f"no batch of KV events ({type(error).__name__})") from None  # its text could hold content
+
+
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+"""What comes of reading what is no batch."""
 
 
 def _event(raw: Any) -> KvEvent | None:
@@ -119,27 +129,58 @@ def _event(raw: Any) -> KvEvent | None:
         kind, *values = list[Any](raw) if isinstance(raw, list) else []
         fields = dict(zip(_FIELDS.get(kind, ()), values, strict=False))
     if kind == "BlockStored":
+        blocks = _blocks(fields)
         return BlocksStored(
-            blocks=tuple(fields["block_hashes"]),
-            parent=fields.get("parent_block_hash"),
-            tokens=_tokens(fields),
-            medium=fields.get("medium") or GPU,
-            group=fields.get("group_idx") or 0,
-            session=fields.get("session_id"),
+            blocks=blocks,
+            parent=_of(int | bytes | None, fields.get("parent_block_hash")),
+            tokens=len(blocks) * _block_size(fields),
+            medium=_medium(fields),
+            group=_group(fields),
+            session=_of(str | None, fields.get("session_id")),
             apart=_apart(fields),
         )
     if kind == "BlockRemoved":
-        copies = fields.get("remaining_copy_counts") or [0] * len(fields["block_hashes"])
+        blocks = _blocks(fields)
+        copies = _of(list | None, fields.get("remaining_copy_counts")) or [0] * len(blocks)
         return BlocksRemoved(
-            blocks=tuple(one for one, left in zip(fields["block_hashes"], copies, strict=True) if not left),
-            medium=fields.get("medium") or GPU,
-            group=fields.get("group_idx") or 0,
+            blocks=tuple(one for one, left in zip(blocks, copies, strict=True) if not left),
+            medium=_medium(fields),
+            group=_group(fields),
         )
     return BlocksCleared() if kind == "AllBlocksCleared" else None
 
 
-def _tokens(fields: Mapping[str, Any]) -> int:
-    return len(fields["block_hashes"]) * int(fields["block_size"])
+def _of(kind: Any, value: Any) -> Any:
+    """The value, which is of that kind. Raises `TypeError` if it is not."""
+    if not isinstance(value, kind):
+        raise TypeError(f"a {type(value).__name__} where {kind} belongs")
+    return value
+
+
+def _blocks(fields: Mapping[str, Any]) -> tuple[BlockHash, ...]:
+    return tuple(_of(BlockHash, one) for one in _of(list, fields["block_hashes"]))
+
+
+def _block_size(fields: Mapping[str, Any]) -> int:
+    size: int = _of(int, fields["block_size"])
+    if size < 1:
+        raise ValueError("a block has at least one token")
+    return size
+
+
+def _medium(fields: Mapping[str, Any]) -> str:
+    return _of(str | None, fields.get("medium")) or GPU
+
+
+def _group(fields: Mapping[str, Any]) -> int:
+    return _of(int | None, fields.get("group_idx")) or 0
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(_of(int | float, value))
+    if not math.isfinite(seconds):
+        raise ValueError("a time is finite")
+    return seconds
 
 
 def _apart(fields: Mapping[str, Any]) -> bool:

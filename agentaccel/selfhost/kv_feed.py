@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from types import TracebackType
 from typing import Any
@@ -13,16 +14,21 @@ from agentaccel.selfhost.kv_events import KvBatch, KvCache, decoded, sequence_of
 
 _REPLAY_WITHIN = 2.0
 """Seconds that each batch of a replay may take."""
+_WHOLE_REPLAY_WITHIN = 20.0
+"""Seconds that all of a replay may take: while it is read, the engine's batches wait, and few of them can."""
 _MOST_REPLAYED = 20_000
 """Batches of one replay that are read: vLLM keeps 10,000."""
 _END_OF_REPLAY = -1
+_LARGEST = 16 << 20
+"""Bytes of the largest frame that is taken; ZeroMQ ends the connection that brings a larger one, and makes no other. A
+step that stores 3 million tokens has a frame as large, and no step stores as many."""
 
 
 class KvFeed:
     """What an engine says of its KV cache, batch by batch: `Backend.kv_events` makes it.
 
-    An async context manager, and within it an async iterator that ends when it is left. Each batch comes once, in
-    order; `cache` has taken in all that have come.
+    An async context manager, and within it an async iterator that ends when it is left, also in another task that waits
+    for a batch. Each batch comes once, in order; `cache` has taken in all that have come.
     """
 
     def __init__(self, endpoint: str, replay: str | None, topic: str, *, off: bool = False) -> None:
@@ -69,8 +75,20 @@ class KvFeed:
         while not self._fresh:
             if self._socket is None:
                 raise StopAsyncIteration
-            self._fresh.extend(await self._read(await self._socket.recv_multipart()))
+            self._fresh.extend(await self._next())
         return self._fresh.popleft()
+
+    async def _next(self) -> tuple[KvBatch, ...]:
+        """What comes next, once it comes; nothing if the feed was left meanwhile."""
+        import zmq
+
+        try:
+            return await self._read(await self._socket.recv_multipart())
+        except (asyncio.CancelledError, zmq.ZMQError):
+            # A socket that is closed cancels whoever waits for it, though nobody has cancelled the task.
+            if self._socket is not None or _is_being_cancelled():
+                raise
+            return ()
 
     async def _read(self, frames: list[bytes]) -> tuple[KvBatch, ...]:
         try:
@@ -95,14 +113,18 @@ class KvFeed:
         batches: list[KvBatch] = []
         socket = self._connected(zmq.DEALER, self._replay)
         try:
-            await socket.send_multipart([b"", first.to_bytes(8, "big")])
-            while len(batches) < _MOST_REPLAYED and await socket.poll(_REPLAY_WITHIN * 1000):
-                *_, sequence, payload = await socket.recv_multipart()
-                if sequence_of(sequence) == _END_OF_REPLAY:
-                    break
-                batches.append(decoded([b"", sequence, payload]))
+            async with asyncio.timeout(_WHOLE_REPLAY_WITHIN):
+                await socket.send_multipart([b"", first.to_bytes(8, "big")])
+                while len(batches) < _MOST_REPLAYED and await socket.poll(_REPLAY_WITHIN * 1000):
+                    *_, sequence, payload = await socket.recv_multipart()
+                    if sequence_of(sequence) == _END_OF_REPLAY:
+                        break
+                    batches.append(decoded([b"", sequence, payload]))
+                    await asyncio.sleep(0)  # what has come already is read without a wait: others have their turn
         except ValueError as error:
             self._once.say(f"what {self._replay} replays could not be read: {error}")
+        except TimeoutError:
+            self._once.say(f"{self._replay} was still replaying after {_WHOLE_REPLAY_WITHIN:g} s; the rest is not read")
         finally:
             socket.close(linger=0)
         return batches
@@ -111,6 +133,7 @@ class KvFeed:
         import zmq
 
         socket = self._context.socket(kind)
+        socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST)
         try:
             socket.connect(url)
         except zmq.ZMQError as error:
@@ -123,4 +146,10 @@ class KvFeed:
         if socket is not None:
             socket.close(linger=0)
         if self._context is not None:
-            self._context.term()
+            self._context.destroy(linger=0)  # closes that of a replay, too: to end with a socket open would block
+
+
+def _is_being_cancelled() -> bool:
+    """True if somebody has asked for this task to be cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

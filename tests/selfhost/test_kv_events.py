@@ -141,6 +141,115 @@ def test_what_is_no_batch_is_a_value_error_without_what_was_sent(wrong: list[byt
         decoded(wrong)
 
 
+SECRET = "secret"
+NOT_OF_ITS_KIND: list[dict[str, Any]] = [
+    {"block_hashes": [[1]]},
+    {"block_hashes": [{}]},
+    {"block_hashes": [1.5]},
+    {"block_hashes": SECRET},
+    {"block_hashes": {"1": 1}},
+    {"parent_block_hash": [1]},
+    {"block_size": float("inf")},
+    {"block_size": float("nan")},
+    {"block_size": 16.0},
+    {"block_size": "16"},
+    {"block_size": -16},
+    {"block_size": 0},
+    {"medium": ["GPU"]},
+    {"medium": 3},
+    {"group_idx": [1]},
+    {"group_idx": "1"},
+    {"session_id": ["a"]},
+]
+
+
+@pytest.mark.parametrize("wrong", NOT_OF_ITS_KIND, ids=str)
+def test_a_field_that_is_not_of_its_kind_makes_the_batch_unreadable(wrong: dict[str, Any]) -> None:
+    assert decoded(frames(0, [CURRENT])).events
+    with pytest.raises(ValueError, match=r"^no batch of KV events \(\w+\)$"):
+        decoded(frames(0, [{**CURRENT, **wrong}]))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"block_hashes": [[1]]},
+        {"block_hashes": SECRET},
+        {"medium": ["GPU"]},
+        {"group_idx": [1]},
+        {"remaining_copy_counts": "01"},
+        {"remaining_copy_counts": [1]},
+    ],
+    ids=str,
+)
+def test_so_does_one_of_a_block_that_was_removed(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^no batch of KV events \(\w+\)$"):
+        decoded(frames(0, [{"type": "BlockRemoved", "block_hashes": [1, 2], **wrong}]))
+
+
+@pytest.mark.parametrize("sequence", [b"", b"\0" * 7, b"\1" + b"\0" * 8, b"\xff" * 8], ids=bytes.hex)
+def test_a_number_is_of_eight_bytes_and_not_below_zero(sequence: bytes) -> None:
+    """In 9 bytes a number is too large to be asked for in a replay, as one below 0 is."""
+    _, eight, payload = frames(3, [CURRENT])
+    assert (eight, decoded([b"kv", eight, payload]).sequence) == (b"\0" * 7 + b"\3", 3)
+    with pytest.raises(ValueError, match="no batch"):
+        decoded([b"kv", sequence, payload])
+
+
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), 1 << 63, "1.0", None, [1.0]], ids=str)
+def test_a_time_is_a_finite_number(time: Any) -> None:
+    """By it another engine is told. 2**63 is one."""
+    payload = msgspec.msgpack.encode([time, []])
+    if time == 1 << 63:
+        assert decoded([b"kv", b"\0" * 8, payload]).time == 9223372036854775808.0
+    else:
+        with pytest.raises(ValueError, match="no batch"):
+            decoded([b"kv", b"\0" * 8, payload])
+
+
+def test_a_batch_that_is_nested_too_deep_is_none() -> None:
+    """5,000 arrays of one element, and an empty one in the innermost."""
+    with pytest.raises(ValueError, match=r"^no batch of KV events \(RecursionError\)$"):
+        decoded([b"kv", b"\0" * 8, b"\x91" * 5_000 + b"\x90"])
+
+
+LEAVES = st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 64) - 1) | st.floats() | st.text() | st.binary()
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
+NAMES = ("block_hashes", "parent_block_hash", "block_size", "medium", "group_idx", "session_id", "extra_keys",
+         "remaining_copy_counts")  # fmt: skip
+MAPS = st.builds(
+    lambda kind, right, wrong: {**right, "type": kind, **wrong},
+    st.sampled_from(["BlockStored", "BlockRemoved", "AllBlocksCleared"]) | VALUES,
+    st.sampled_from([CURRENT, {}]),
+    st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=3),
+)
+ARRAYS = st.builds(
+    lambda kind, values: [kind, *values], st.sampled_from(["BlockStored", "BlockRemoved"]), st.lists(VALUES, max_size=7)
+)
+BATCHES = st.lists(MAPS | ARRAYS | VALUES, max_size=3).flatmap(
+    lambda events: st.tuples(st.just(1.0) | VALUES, st.just(events) | VALUES)
+)
+
+
+@pytest.mark.slow
+@given(payload=(BATCHES | VALUES).map(msgspec.msgpack.encode) | st.binary(), sequence=st.just(b"\0" * 8) | st.binary())
+def test_whatever_is_sent_is_a_batch_that_can_be_kept_account_of_or_a_value_error(
+    payload: bytes, sequence: bytes
+) -> None:
+    """Nothing else is raised, no tokens are owed, and its number can be asked for."""
+    try:
+        read = decoded([b"kv", sequence, payload])
+    except ValueError as error:
+        assert str(error).startswith("no batch of KV events (")  # noqa: PT017 - the other branch is as good
+        return
+    cache = KvCache()
+    if cache.see(read) is None:
+        cache.mend([], read)
+    assert cache.tokens_held() >= 0
+    assert len(cache.wanted.to_bytes(8, "big")) == 8
+    assert "held" in str(cache)
+
+
 # --- account ----------------------------------------------------------------------------------------------------------
 
 

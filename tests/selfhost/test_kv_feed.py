@@ -13,6 +13,7 @@ import pytest
 
 from agentaccel import Accel, Policy
 from agentaccel.errors import ConfigError
+from agentaccel.selfhost import kv_feed
 from agentaccel.selfhost.kv_events import KvBatch
 from agentaccel.selfhost.kv_feed import KvFeed
 from tests.clients.wire import an_accel
@@ -48,18 +49,23 @@ class Publisher:
     async def send(self, *parts: bytes) -> None:
         await self._live.send_multipart(parts)
 
-    async def heard(self) -> None:
-        """Wait until somebody listens."""
-        await self._live.recv()
+    async def heard(self) -> bytes:
+        """Wait until somebody listens, or listens no more: a 1 or a 0, and the topic."""
+        return bytes(await self._live.recv())
 
-    async def answer(self) -> None:
+    async def asked_again(self) -> None:
+        """Wait until a replay is asked for, and do not answer."""
+        await self._old.recv_multipart()
+
+    async def answer(self, *, ends: bool = True) -> None:
         """Replay once."""
         who, _, first = await self._old.recv_multipart()
         self.asked.append(int.from_bytes(first, "big"))
         for topic, sequence, payload in self.buffer:
             if int.from_bytes(sequence, "big") >= self.asked[-1]:
                 await self._old.send_multipart([who, b"", topic, sequence, payload])
-        await self._old.send_multipart([who, b"", b"", (-1).to_bytes(8, "big", signed=True), b""])
+        if ends:
+            await self._old.send_multipart([who, b"", b"", (-1).to_bytes(8, "big", signed=True), b""])
 
     def close(self) -> None:
         self._live.close(linger=0)
@@ -145,6 +151,99 @@ async def test_what_cannot_be_read_is_one_log_line_and_nothing_is_believed_after
     assert "secret" not in line
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [b"kv", b"\0" * 8, b"\x91" * 5_000 + b"\x90"],
+        frames(0, [{"type": "BlockStored", "block_hashes": [[1]], "block_size": 16}]),
+        frames(0, [{"type": "BlockStored", "block_hashes": [1], "block_size": float("inf")}]),
+        [b"kv", b"\1" + b"\0" * 8, frames(0, [])[2]],
+    ],
+    ids=["nested too deep", "a list for a hash", "blocks without end", "a number of 9 bytes"],
+)
+async def test_what_is_malformed_never_reaches_whoever_listens(
+    accel: Accel, caplog: pytest.LogCaptureFixture, wrong: list[bytes]
+) -> None:
+    async with publishing() as engine, listening(accel, engine) as events:
+        await engine.heard()
+        await engine.publish(0)
+        await engine.send(*wrong)
+        await engine.publish(1)
+        assert [one.sequence for one in await several(events, 2)] == [0, 1]
+        assert (events.cache.holds(0), events.cache.holds(1)) == (False, True)
+    assert sum("could not be read" in one for one in caplog.messages) == 1
+
+
+async def test_whoever_waits_for_a_batch_in_another_task_comes_to_the_end(accel: Accel) -> None:
+    async with publishing() as engine:
+        async with listening(accel, engine) as events:
+            await engine.heard()
+            waiting = asyncio.create_task(all_of(events))
+            await asyncio.sleep(0)
+        assert await waiting == []
+
+
+async def test_whoever_is_cancelled_while_the_feed_is_left_is_cancelled(accel: Accel) -> None:
+    """The twin: it did not come to the end, somebody asked for it to go."""
+    async with publishing() as engine:
+        async with listening(accel, engine) as events:
+            waiting = asyncio.create_task(all_of(events))
+            await asyncio.sleep(0)
+            waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+
+async def test_a_feed_is_left_at_once_while_a_replay_is_waited_for(
+    accel: Accel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was asked for and is never answered. To end ZeroMQ with its socket open would block the event loop."""
+    async with publishing() as engine:
+        entered, _ = await asyncio.gather(entering(listening(accel, engine, replay=engine.replay)), engine.answer())
+        monkeypatch.setattr(kv_feed, "_REPLAY_WITHIN", 3600.0)
+        async with entered as events:
+            await engine.heard()
+            waiting = asyncio.create_task(all_of(events))
+            await engine.publish(7)
+            await engine.asked_again()
+        assert await waiting == []
+
+
+async def test_a_replay_without_end_is_read_for_so_long_and_no_longer(
+    accel: Accel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No end of it comes. What did come is believed: numbers 0 and 1."""
+    monkeypatch.setattr(kv_feed, "_REPLAY_WITHIN", 3600.0)
+    monkeypatch.setattr(kv_feed, "_WHOLE_REPLAY_WITHIN", 0.05)
+    async with publishing() as engine:
+        engine.did(0), engine.did(1)
+        entered, _ = await asyncio.gather(
+            entering(listening(accel, engine, replay=engine.replay)), engine.answer(ends=False)
+        )
+        async with entered as events:
+            assert [one.sequence for one in await several(events, 2)] == [0, 1]
+    assert sum("still replaying" in one for one in caplog.messages) == 1
+
+
+async def test_who_sends_a_frame_that_is_too_large_is_hung_up_on(accel: Accel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of 1,000 bytes, where 999 are taken. ZeroMQ tells a publisher of it by a 0 in front of the topic."""
+    monkeypatch.setattr(kv_feed, "_LARGEST", 999)
+    async with publishing() as engine, listening(accel, engine):
+        assert await engine.heard() == b"\1"
+        await engine.send(b"kv", b"\0" * 8, b"\0" * 1_000)
+        assert await engine.heard() == b"\0"
+
+
+async def test_one_that_is_not_is_read(accel: Accel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: where 1,000 are taken, it is one that cannot be read, and the next one can."""
+    monkeypatch.setattr(kv_feed, "_LARGEST", 1_000)
+    async with publishing() as engine, listening(accel, engine) as events:
+        await engine.heard()
+        await engine.send(b"kv", b"\0" * 8, b"\0" * 1_000)
+        await engine.publish(5)
+        assert (await anext(events)).sequence == 5
+
+
 @pytest.mark.parametrize("wrong", ["127.0.0.1:5557", "http://127.0.0.1:5557", 5557, ""])
 def test_what_is_no_address_is_a_config_error(accel: Accel, wrong: Any) -> None:
     backend = accel.backend("http://127.0.0.1:9/v1", dialect="vllm")
@@ -178,6 +277,10 @@ async def entering(events: KvFeed) -> Any:
             await events.__aexit__(None, None, None)
 
     return left()
+
+
+async def all_of(events: KvFeed) -> list[KvBatch]:
+    return [one async for one in events]
 
 
 async def several(events: KvFeed, count: int) -> list[KvBatch]:

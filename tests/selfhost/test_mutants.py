@@ -111,9 +111,41 @@ GUARDS = (
         old="            if batch.time <= self._last[1]:\n",
         new="            if True:\n",
     ),
+    Mutant(
+        guard="fields that are not of their kind",
+        at="agentaccel.selfhost.kv_events:_of",
+        old="if not isinstance(value, kind):",
+        new="if False:",
+    ),
+    Mutant(
+        guard="a replay's socket that is open when a feed is left",
+        at="agentaccel.selfhost.kv_feed:KvFeed._close",
+        old="destroy(linger=0)",
+        new="term()",
+    ),
+    Mutant(
+        guard="whoever waits when a feed is left",
+        at="agentaccel.selfhost.kv_feed:KvFeed._next",
+        old="if self._socket is not None or _is_being_cancelled():",
+        new="if True:",
+    ),
+    Mutant(
+        guard="whoever is cancelled when a feed is left",
+        at="agentaccel.selfhost.kv_feed:KvFeed._next",
+        old=" or _is_being_cancelled()",
+        new="",
+    ),
+    Mutant(
+        guard="a replay without end",
+        at="agentaccel.selfhost.kv_feed:KvFeed._replayed",
+        old="asyncio.timeout(_WHOLE_REPLAY_WITHIN)",
+        new="asyncio.timeout(None)",
+    ),
 )
 
-OF_MODULES = {name: running(f"tests/selfhost/test_{name}.py") for name in ("launch", "tiny", "kv_events")}
+OF_MODULES = {name: running(f"tests/selfhost/test_{name}.py") for name in ("launch", "tiny", "kv_events")} | {
+    "kv_feed": [*running("tests/selfhost/test_kv_feed.py"), "-o", "timeout=30"]
+}
 """The tests of a module's guards; those of the supervisor are those of launching."""
 
 
