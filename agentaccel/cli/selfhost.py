@@ -176,14 +176,14 @@ def _engine(command: tuple[str, ...], given: dict[str, Any], **common: Any) -> E
     from agentaccel.selfhost.launch import launch
     from agentaccel.selfhost.render import render
     from agentaccel.selfhost.tables import name_of
-    from agentaccel.selfhost.written import as_shell
+    from agentaccel.selfhost.written import as_told
 
     launched = render(_plan(command[0], given, command[1:]))
     if launched.reads is not None:
         raise ConfigError(f"{name_of(command[0])} is not started here: render it as yaml, and write {launched.reads}")
     url = f"http://{launched.host}:{launched.port}"
     engine = launch(launched.argv, url=url, health=launched.health, env=launched.env, name=command[0], **common)
-    say(*(f"# {reason}" for reason in launched.reasons), as_shell(launched), err=True)
+    say(*(f"# {reason}" for reason in launched.reasons), as_told(launched), err=True)
     return engine
 
 

@@ -146,7 +146,8 @@ class Engine:
         attempt: int = 0,
         headers: frozenset[str] = frozenset(),
     ) -> Turn:
-        """The turn that `request` makes; planning the same request again before it ends gives the same plan.
+        """The turn that `request` makes; planning the same request again before it ends gives the same plan, but for
+        the slot of a server, which one request has at a time.
 
         Where that fails, the turn sends the request as it was written and records nothing.
         """
@@ -225,6 +226,7 @@ class Engine:
     def _end(
         self, planned: Planned, endpoint: Endpoint, flight: Flight | None, began: Began | None, ended: Ended
     ) -> None:
+        self.servers.ended(endpoint.server, planned.conversation.key)
         try:
             done = Done(
                 self.shared_prefixes.ended(planned, endpoint.account, flight, ended), endpoint, ended, flight, began
@@ -287,6 +289,8 @@ class Engine:
         routed = self._open(conversation, within, asked)
         with conversation.lock:
             planned = self._plan(conversation, within, asked, 0, routed)
+            if planned.mode == "on":
+                self.servers.announced(endpoint.server, conversation.key)
         return None if stubbed and planned.prompt is not asked.prompt else planned
 
     # --- before -------------------------------------------------------------------------------------------------------

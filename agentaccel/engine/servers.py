@@ -38,6 +38,8 @@ class Servers:
         self._refused: dict[Address, frozenset[str]] = {}
         self._looks: dict[Address, int] = {}
         self._pins: dict[Address, Pins] = {}
+        self._under_way: dict[tuple[Address, str], int] = {}
+        """Requests that have not ended, of each conversation that a slot is given to."""
 
     def know(self, address: Address, server: Server) -> None:
         """It was asked, or named: it is not looked at any more. A later answer replaces what was known before."""
@@ -91,16 +93,34 @@ class Servers:
 
     def slot(self, address: Address | None, conversation: str) -> int | None:
         """The slot that the next request of a conversation, told by its key, goes to; None where the server is to
-        choose."""
+        choose, as while another request of the conversation is under way: in one slot, the next one would wait."""
         slots = self._slots(address)
-        return None if address is None or not slots else self._pins[_own(address)].slot(conversation, slots)
+        if address is None or not slots or (_own(address), conversation) in self._under_way:
+            return None
+        return self._pins[_own(address)].slot(conversation, slots)
 
-    def asked(self, address: Address | None, conversation: str) -> None:
-        """A request of the conversation goes out."""
+    def announced(self, address: Address | None, conversation: str) -> None:
+        """The next request of the conversation is known: the slot that it goes to is taken."""
         slots = self._slots(address)
         if address is not None and slots:
             with self._lock:
                 self._pins[_own(address)] = self._pins[_own(address)].after(conversation, slots)
+
+    def asked(self, address: Address | None, conversation: str) -> None:
+        """A request of the conversation goes out, which is under way until it has `ended`."""
+        self.announced(address, conversation)
+        if address is not None and self._slots(address):
+            with self._lock:
+                one = (_own(address), conversation)
+                self._under_way[one] = self._under_way.get(one, 0) + 1
+
+    def ended(self, address: Address | None, conversation: str) -> None:
+        """A request of the conversation has ended, however that was."""
+        if address is not None and (_own(address), conversation) in self._under_way:
+            with self._lock:
+                one = (_own(address), conversation)
+                left = self._under_way.pop(one, 0) - 1
+                self._under_way |= {one: left} if left > 0 else {}
 
     def _slots(self, address: Address | None) -> int:
         """How many slots of a server are given; 0 where none are."""

@@ -24,6 +24,8 @@ from agentaccel.selfhost.drafting import place_speculation
 from agentaccel.selfhost.plan import KvEvents, Offload, Speculation
 from agentaccel.selfhost.sheet import Row, Sheet, options, put
 
+_VERSION = "[A-Za-z0-9][A-Za-z0-9.+_!-]{0,63}"
+
 
 def engines() -> tuple[str, ...]:
     """The engines that a plan can be made for.
@@ -85,7 +87,7 @@ class LaunchPlan:
             raise ConfigError(f"LaunchPlan.model is {self.model!r}; give the model's name, or where its files lie")
         self._check_parts()
         launched = render(self)  # raises for what the engine cannot do
-        for word in (*launched.argv, *launched.env.values()):
+        for word in (*launched.argv, *launched.env.values(), *launched.reasons):
             if not isinstance(word, str) or not word.isprintable():
                 raise ConfigError(f"a word of the command is {word!r}; give printable text")
 
@@ -106,6 +108,8 @@ class LaunchPlan:
                 raise ConfigError(f"LaunchPlan.{part} is {getattr(self, part)!r}; give a tuple of words")
         if wrong := [name for name in self.env if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)]:
             raise ConfigError(f"a variable is called {wrong[0]!r}; give letters, digits and _")
+        if self.version is not None and not re.fullmatch(_VERSION, str(self.version)):
+            raise ConfigError(f"LaunchPlan.version is {self.version!r}; give a version, such as 0.33.0 or b11549")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +193,8 @@ def _words(option: str, value: Any) -> list[str]:
     """An option and its value: none for False, the option alone for True."""
     if isinstance(value, bool):
         return [option] if value else []
+    if isinstance(value, str) and (not value or value.startswith("-")):  # an engine would take it for an option
+        raise ConfigError(f"{option or 'the model'} is {value!r}; give one that does not begin with a dash")
     return [option, _text(value)] if option else [_text(value)]
 
 

@@ -25,6 +25,9 @@ from agentaccel.selfhost.tables import found, name_of, row
 
 _TURNS = 4
 """Changes from one conversation to another, for each slot, that are as they should be until slots are given again."""
+_MOST = 256
+"""Slots that are given: llama.cpp cannot have more, whatever answers in its place. Source: llama.cpp,
+src/llama-cparams.h: `LLAMA_MAX_SEQ`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,16 @@ class Pins:
 
         One that comes back after its slot was another's shows that the slots are too few.
         """
+        slots = min(slots, _MOST)
         if self.order[-1:] == (name,) and self.held[name] < slots:
             return self
         order = (*(one for one in self.order if one != name), name)[-2 * slots :]
         crowded = _TURNS * slots if name in self.order and name not in self.held else max(self.crowded - 1, 0)
-        held = {one: slot for one, slot in self.held.items() if one in order[-slots:] and slot < slots}
+        last = set(order[-slots:])
+        held = {one: slot for one, slot in self.held.items() if one in last and slot < slots}
         if name not in held:
-            held[name] = min(set(range(slots)).difference(held.values()))
+            taken = set(held.values())
+            held[name] = next(slot for slot in range(slots) if slot not in taken)
         return Pins(order, MappingProxyType(held), crowded)
 
     def slot(self, name: str, slots: int) -> int | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agentaccel.selfhost.render import Launch
@@ -16,6 +17,31 @@ def as_shell(launched: Launch) -> str:
     return " ".join(
         [*(f"{name}={shlex.quote(value)}" for name, value in launched.env.items()), shlex.join(launched.argv)]
     )
+
+
+def as_told(launched: Launch) -> str:
+    """The same for people who look on: without the values of variables, and of options that are named for a secret."""
+    return " ".join([*(f"{name}={_HIDDEN}" for name in launched.env), *_told(launched.argv)])
+
+
+def _told(words: Iterable[str]) -> Iterator[str]:
+    """Words as a shell takes them. What follows the name of a secret is hidden up to the next option: some take several
+    values. The first is hidden also where it looks like an option."""
+    hides = first = False
+    for word in words:
+        name, joined, _ = word.partition("=")
+        secret = _SECRET.search(name) is not None
+        if hides and (first or not word.startswith("-")):
+            yield _HIDDEN
+            first = False
+            continue
+        hides = first = secret and not joined and word.startswith("-")
+        yield f"{shlex.quote(name)}={_HIDDEN}" if secret and joined else shlex.quote(word)
+
+
+_SECRET = re.compile(r"(keys?|token|passwords?|secrets?)$|^-hft$", re.IGNORECASE)
+"""Ends the names of options and variables that hold a secret; -hft is llama.cpp's short word for --hf-token."""
+_HIDDEN = "…"
 
 
 def as_json(launched: Launch) -> str:

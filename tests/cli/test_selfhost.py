@@ -167,7 +167,8 @@ def test_what_cannot_be_rendered_is_one_sentence(words: tuple[str, ...], said: s
 
 @pytest.mark.slow
 def test_what_is_rendered_is_what_is_served(tmp_path: Path) -> None:
-    """The engine is a fake that keeps its words; it is told those that `render` writes, and sees its variables."""
+    """The engine is a fake that keeps its words; it is told those that `render` writes, and sees its variables.
+    Who looks on sees neither their values nor keys."""
     port = free_port()
     kept = tmp_path / "words.json"
     program = tmp_path / "engine.py"
@@ -180,7 +181,7 @@ def test_what_is_rendered_is_what_is_served(tmp_path: Path) -> None:
     )
     binary = shlex.join([sys.executable, "-I", "-S", str(program)])
     options = ["llamacpp", "--model", "m.gguf", "--context", "512", "--port", str(port), "--env", "MY=own"]
-    options += ["--speculate", "ngram-mod", "--binary", binary, "--", "-ctk", "f32"]
+    options += ["--speculate", "ngram-mod", "--binary", binary, "--", "-ctk", "f32", "--api-key", "sk-SECRET"]
     words = [sys.executable, "-m", "agentaccel", "selfhost", "serve", *options]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
                           preexec_fn=hears_control_c) as serving:  # fmt: skip
@@ -193,7 +194,8 @@ def test_what_is_rendered_is_what_is_served(tmp_path: Path) -> None:
     assert serving.returncode == 0
     command = shlex.split(rendered(*options))
     assert json.loads(kept.read_text()) == [command[1 + len(shlex.split(binary)) :], "own"]
-    assert shlex.split(told[-1]) == command
+    assert shlex.split(told[-1]) == ["MY=…", *command[1:-1], "…"]
+    assert command[-1] == "sk-SECRET"
     assert "# --metrics: without it there are no counters to observe" in told
 
 

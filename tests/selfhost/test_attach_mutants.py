@@ -94,6 +94,30 @@ GUARDS = (
         new="}",
     ),
     Mutant(
+        guard="slots of a server that says to have more than can be",
+        at="agentaccel.selfhost.slots:Pins.after",
+        old="slots = min(slots, _MOST)",
+        new="",
+    ),
+    Mutant(
+        guard="requests that wait for one of their own conversation",
+        at="agentaccel.engine.servers:Servers.slot",
+        old=" or (_own(address), conversation) in self._under_way",
+        new="",
+    ),
+    Mutant(
+        guard="conversations whose requests seem never to end",
+        at="agentaccel.engine.engine:Engine._end",
+        old="self.servers.ended(endpoint.server, planned.conversation.key)",
+        new="",
+    ),
+    Mutant(
+        guard="one slot for all who announce",
+        at="agentaccel.engine.engine:Engine.announced",
+        old="self.servers.announced(endpoint.server, conversation.key)",
+        new="pass",
+    ),
+    Mutant(
         guard="slots of a server that others may use",
         at="agentaccel.engine.servers:Servers._slots",
         old="if address is None or _own(address) not in self._pins:",

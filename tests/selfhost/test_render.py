@@ -19,7 +19,7 @@ from agentaccel.facts import table
 from agentaccel.selfhost import drafting, render, sheet
 from agentaccel.selfhost.plan import METHODS, KvEvents, Offload, Speculation
 from agentaccel.selfhost.render import LaunchPlan, engines
-from agentaccel.selfhost.written import as_json, as_shell, as_yaml
+from agentaccel.selfhost.written import as_json, as_shell, as_told, as_yaml
 from tests.selfhost.captured import options
 
 LISTS = {"vllm": "vllm-0.32.0", "sglang": "sglang-0.5.23", "llamacpp": "llamacpp-0c1e570"}
@@ -295,6 +295,23 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"engine": "vllm", "model": "-x"}, "give the model's name"),
     ({"engine": "vllm", "device": "tpu"}, "give gpu or cpu"),
     ({"engine": "vllm", "served_name": "a\nb"}, "give printable text"),
+    (
+        {"engine": "vllm", "served_name": "--trust-remote-code"},
+        "--served-model-name is '--trust-remote-code'; give one",
+    ),
+    ({"engine": "trtllm", "host": "-x"}, "does not begin with a dash"),
+    ({"engine": "sglang", "host": "--api-key=x"}, "--host is '--api-key=x'; give one that does not begin with a dash"),
+    ({"engine": "vllm", "host": ""}, "--host is ''"),
+    ({"engine": "sglang", "speculation": spec("eagle3", model="--x")}, "does not begin with a dash"),
+    (
+        {"engine": "vllm", "env": {"X=1; touch pwned; Y": "2"}},
+        "a variable is called 'X=1; touch pwned; Y'; give letters",
+    ),
+    ({"engine": "vllm", "env": {"1A": "2"}}, "a variable is called"),
+    ({"engine": "vllm", "env": {"A\n": "2"}}, "a variable is called"),
+    ({"engine": "vllm", "version": '99.0\nargs: ["--evil"]'}, "give a version, such as 0.33.0 or b11549"),
+    ({"engine": "vllm", "version": "0.33.0 # x"}, "give a version"),
+    ({"engine": "vllm", "version": "-x"}, "give a version"),
     ({"engine": "vllm", "prefix_caching": "no"}, "give True or False"),
     ({"engine": "vllm", "extra": "--dtype float32"}, "give a tuple of words"),
     ({"engine": "vllm", "program": ["vllm", "serve"]}, "give a tuple of words"),
@@ -456,6 +473,30 @@ def test_a_command_is_the_same_in_every_form(plan: LaunchPlan) -> None:
     assert {one["name"]: one["value"].replace("$$", "$") for one in container.get("env", ())} == launched.env
     assert files == ([] if launched.file is None else [launched.file])
     assert all(f"# {reason}\n" in as_yaml(launched) for reason in launched.reasons)
+
+
+def test_a_command_is_told_to_who_looks_on_without_its_secrets() -> None:
+    """By hand: variables by their names alone; what stands behind the name of a secret, or is joined to it, is hidden
+    up to the next option, as vLLM takes several keys. Counts of tokens, and files of keys, are no secrets."""
+    plan = LaunchPlan(
+        engine="vllm",
+        model="m",
+        figures=False,
+        program=("env", "VLLM_API_KEY=sk-1", "vllm", "serve"),
+        env={"HF_TOKEN": "hf_SECRET", "A": "1"},
+        extra=(
+            *("--api-key", "sk-2", "sk-3", "--api_key=sk=4", "--ssl-keyfile", "k.pem", "--max-num-batched-tokens"),
+            *("8192", "-hft", "hf-5", "--some-password", "-sk-6", "--dtype", "float32", "--x-secret"),
+        ),
+    )
+    launched = render.render(plan)
+    told = as_told(launched)
+    assert told.startswith("HF_TOKEN=… A=… env VLLM_API_KEY=… vllm serve m --host 127.0.0.1 ")
+    assert told.endswith(
+        " --api-key … … --api_key=… --ssl-keyfile k.pem --max-num-batched-tokens 8192 -hft … --some-password …"
+        " --dtype float32 --x-secret"
+    )
+    assert "hf_SECRET" in as_shell(launched)
 
 
 @given(plan=plans(("vllm", "sglang")))

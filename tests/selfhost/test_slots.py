@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,14 @@ from typing import Any
 import openai
 import pytest
 
-from agentaccel import Accel
+from agentaccel import Accel, CachePolicy
 from agentaccel.errors import ConfigError, EngineError
 from agentaccel.selfhost.attach import Backend
 from agentaccel.selfhost.probe import Server
 from agentaccel.selfhost.slots import KeptSlot, Pins
 from tests.clients.wire import an_accel, records
 from tests.driver import prose
-from tests.selfhost.serving import Answer, Loopback, engine, serving
+from tests.selfhost.serving import CHAT, Answer, Asked, Loopback, chat, engine, serving
 
 ASK: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": prose(200)}]}
 LLAMA = "llamacpp-b11549"
@@ -60,6 +61,17 @@ def test_a_server_that_has_fewer_slots_than_before_is_not_sent_one_that_it_lacks
     assert (pins.slot("c", 4), pins.slot("c", 2)) == (2, 0)
 
 
+def test_a_server_that_says_to_have_millions_of_slots_is_given_as_many_as_there_can_be() -> None:
+    """By hand: 256 at most (`LLAMA_MAX_SEQ`), so the 257th goes where the first was. A number beyond what a list can
+    have would fail, or take gigabytes, where all numbers were listed."""
+    pins = Pins()
+    for n in range(257):
+        assert pins.slot(str(n), 10**30) == n % 256
+        pins = pins.after(str(n), 10**30)
+    assert len(pins.order) == 257
+    assert len(pins.held) == 256
+
+
 # --- wrapped ----------------------------------------------------------------------------------------------------------
 
 
@@ -95,6 +107,59 @@ def test_where_the_user_says_so_each_session_goes_to_its_slot(accel: Accel, tmp_
         assert (backend.slot_of("a"), backend.slot_of("b")) == (0, 1)
     assert all(call.body == {**ASK, "id_slot": call.body["id_slot"]} for call in server.calls)
     assert "id_slot keeps the conversation in a slot of its own" in records(tmp_path)[0].reasons
+
+
+def test_a_request_beside_another_one_of_its_session_goes_where_the_server_chooses(accel: Accel) -> None:
+    """In one slot it would wait. A stream is under way until it was read or closed; then the slot is free again."""
+    server = engine(LLAMA)
+    with serving(server), openai.OpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0) as bare:
+        backend, wrapped = backend_of(accel, server, pin_slots=True), accel.wrap(bare)
+        with accel.session("a"), wrapped.chat.completions.create(**ASK, stream=True):
+            assert backend.slot_of("a") is None
+            assert backend.slot_of("b") == 1
+            wrapped.chat.completions.create(**ASK)
+            wrapped.chat.completions.create(**ASK)
+            assert backend.slot_of("a") is None
+        assert backend.slot_of("a") == 0
+        with accel.session("a"):
+            wrapped.chat.completions.create(**ASK)
+    assert [call.body.get("id_slot") for call in server.calls] == [0, None, None, 0]
+
+
+def test_a_request_that_failed_is_not_under_way(accel: Accel) -> None:
+    server = engine(LLAMA, **{CHAT: Answer({"error": {"message": "busy"}}, 503)})
+    with serving(server), openai.OpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0) as bare:
+        backend, wrapped = backend_of(accel, server, pin_slots=True), accel.wrap(bare)
+        with accel.session("a"), pytest.raises(openai.InternalServerError):
+            wrapped.chat.completions.create(**ASK)
+        assert backend.slot_of("a") == 0
+
+
+def test_a_session_that_announces_its_first_request_has_its_slot_from_then_on(tmp_path: Path) -> None:
+    """By hand, with two slots: a is computed ahead in slot 0, so b, which asks first, gets slot 1; a finds its own."""
+    came = threading.Event()
+
+    def tells(asked: Asked) -> Answer:
+        came.set()
+        return chat(asked)
+
+    server = engine(LLAMA, **{CHAT: tells})
+    asks = {name: {**ASK, "messages": [{"role": "user", "content": f"{name} " + prose(9000)}]} for name in "ab"}
+    with (
+        serving(server),
+        an_accel(tmp_path, cache=CachePolicy(prewarm=True)) as accel,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0) as bare,
+    ):
+        backend, wrapped = backend_of(accel, server, pin_slots=True), accel.wrap(bare)
+        with accel.session("a") as session:
+            session.prewarm(wrapped.chat.completions.create, **asks["a"])
+            assert came.wait(20)
+        assert (backend.slot_of("a"), backend.slot_of("b")) == (0, 1)
+        for name in "ba":
+            with accel.session(name):
+                wrapped.chat.completions.create(**asks[name])
+    told = [(call.body["messages"][0]["content"][0], call.body.get("id_slot")) for call in server.calls]
+    assert told == [("a", 0), ("b", 1), ("a", 0)]
 
 
 def test_otherwise_the_server_chooses(accel: Accel) -> None:
