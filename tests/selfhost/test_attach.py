@@ -64,7 +64,7 @@ def test_what_was_found_is_one_log_line(accel: Accel, caplog: pytest.LogCaptureF
     with serving(server), caplog.at_level(logging.INFO, "agentaccel"):
         backend = attached(accel, server)
     name = server.url.removeprefix("http://")
-    [line] = [one.getMessage() for one in caplog.records if one.name == "agentaccel"]
+    [line] = [said for one in caplog.records if name in (said := one.getMessage())]
     assert line == f"agentaccel: {name} is vLLM 0.32.0; tiny; 4096 tokens a request"
     assert repr(backend) == f"<Backend {name}: vLLM 0.32.0; tiny; 4096 tokens a request.>"
 
