@@ -108,6 +108,7 @@ class Engine:
     servers: Servers = field(default_factory=Servers)
     """Those that no data file lists, and what was found out of them."""
     reuse: Reuse = field(default_factory=Reuse)
+    """Which conversations servers of the user's own were asked for, the last one last."""
     _parts: PartMemory = field(default_factory=PartMemory)
     _once: Once = field(default_factory=Once)
     _nobody: Conversation = field(default_factory=partial(Conversation, id=""))
