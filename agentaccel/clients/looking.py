@@ -107,10 +107,14 @@ def look_at(engine: Engine, request: Any, library: Any) -> Look | None:
     if base is None or not engine.servers.may_look(address):
         return None
     own = [(name, request.headers[name]) for name in ("host", *CREDENTIALS) if name in request.headers]
+    # A user may close the client while this is under way: a connection that the pool no longer knows must end with the
+    # answer. HTTP/2, which a client speaks over TLS alone, forbids the header.
+    ends = [("connection", "close")] if request.url.scheme == "http" else []
+    plain = [("accept", "application/json"), ("accept-encoding", "identity"), ("user-agent", "agentaccel")]
     asked = library.Request(
         "GET",
         request.url.copy_with(raw_path=base + b"/models"),
-        headers=[*own, ("accept", "application/json"), ("accept-encoding", "identity"), ("user-agent", "agentaccel")],
+        headers=[*own, *plain, *ends],
         extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), _SECONDS)},
     )
     return Look(engine, address, asked)

@@ -206,6 +206,7 @@ def test_a_server_on_this_machine_is_looked_at_once_and_known_from_the_next_call
             wrapped.chat.completions.create(**ASK)
     [look] = server.looks
     assert look.path == "/v1/models"
+    assert look.headers["connection"] == "close"  # a client that is closed meanwhile is left without an open socket
     assert look.headers["authorization"] == "Bearer k"
     assert look.headers.keys() - {"host", "connection"} == {
         *("authorization", "openai-organization", "accept", "accept-encoding", "user-agent")
