@@ -154,7 +154,8 @@ class Answer(NamedTuple):
 class Resend(NamedTuple):
     """A way to send another body as the turn's own was sent: same client, headers and place."""
 
-    send: Callable[[Request], Answer | Awaitable[Answer]]
+    send: Callable[[Request, Mapping[str, str]], Answer | Awaitable[Answer]]
+    """Takes the body, and headers to be added where the sender has none of that name."""
     loop: Any = None
     """The event loop that it has to be awaited on; None where it blocks."""
 

@@ -146,7 +146,7 @@ def _exchanged(outgoing: Outgoing, request: Any, call_next: Any, sent: Any) -> A
     while True:
         attempt = outgoing.attempt()
         if attempt.keeps:
-            attempt.can_resend(lambda body: _answer(call_next(_warming(request, body))))
+            attempt.can_resend(lambda body, more: _answer(call_next(_warming(request, body, more))))
         with attempt:
             attempt.wait()
             response = call_next(sent(request, attempt, call_next))
@@ -162,8 +162,8 @@ def _exchanged(outgoing: Outgoing, request: Any, call_next: Any, sent: Any) -> A
 async def _exchanged_async(outgoing: Outgoing, request: Any, call_next: Any, sent: Any) -> Any:
     """The same on an event loop."""
 
-    async def resend(body: Any) -> Answer:
-        return _answer(await call_next(_warming(request, body)))
+    async def resend(body: Any, more: Mapping[str, str]) -> Answer:
+        return _answer(await call_next(_warming(request, body, more)))
 
     while True:
         attempt = await outgoing.attempt_async()
@@ -248,11 +248,15 @@ def _sender(call_next: Any) -> Any:
     return None
 
 
-def _warming(request: Any, body: Any) -> Any:
-    """The same for a request of our own, which is another one, and read whole whatever the caller does with his."""
+def _warming(request: Any, body: Any, more: Mapping[str, str]) -> Any:
+    """The same for a request of our own, which is another one, and read whole whatever the caller does with his; with
+    `more` headers behind those of the call."""
     made, own = copy.copy(request), {"json_data": body, "idempotency_key": None}
-    if isinstance(headers := request.options.headers, Mapping):
-        own["headers"] = {name: value for name, value in headers.items() if name.lower() not in _OF_ONE_REQUEST}
+    headers = request.options.headers if isinstance(request.options.headers, Mapping) else {}
+    own["headers"] = {
+        **more,
+        **{name: value for name, value in headers.items() if name.lower() not in _OF_ONE_REQUEST},
+    }
     made.options = request.options.model_copy(update=own)
     made.stream, made.stream_cls, made.cast_to = False, None, object
     return made

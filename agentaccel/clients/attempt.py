@@ -153,7 +153,7 @@ class Outgoing(NamedTuple):
 
     def _announcement(self, scope: Scope) -> Attempt:
         ahead = scope.announces and self.announced and not scope.bypass
-        return _Announcement(self.engine, self.body, self.endpoint, self.model, ahead=ahead)
+        return _Announcement(self, ahead=ahead)
 
 
 class Attempt:
@@ -204,11 +204,11 @@ class Attempt:
         """Whether it is of use to know how other requests can be sent as this one is."""
         return self._engine.policy.cache.keep_alive
 
-    def can_resend(self, send: Callable[[Request], Answer]) -> None:
+    def can_resend(self, send: Callable[[Request, Mapping[str, str]], Answer]) -> None:
         """Other requests can be sent as this one is, by `send`, which blocks."""
         self._turn.resend = Resend(send)
 
-    def can_resend_async(self, send: Callable[[Request], Awaitable[Answer]]) -> None:
+    def can_resend_async(self, send: Callable[[Request, Mapping[str, str]], Awaitable[Answer]]) -> None:
         """The same on the running event loop; on one that is not asyncio's they cannot."""
         if in_a_loop():
             self._turn.resend = Resend(send, asyncio.get_running_loop())
@@ -300,22 +300,23 @@ class _Announcement(Attempt):
     context; nor one that somebody's middleware makes on the way to it, and on whose reply it may depend.
     """
 
-    def __init__(self, engine: Engine, body: Request, endpoint: Endpoint, model: str, *, ahead: bool) -> None:
-        super().__init__(engine, Turn(request=body, plan=CachePlan(), on_end=lambda ended: None))
-        self._endpoint, self._model, self._ahead = endpoint, model, ahead
+    def __init__(self, outgoing: Outgoing, *, ahead: bool) -> None:
+        super().__init__(outgoing.engine, Turn(request=outgoing.body, plan=CachePlan(), on_end=lambda ended: None))
+        self._outgoing, self._ahead = outgoing, ahead
 
     @property
     def keeps(self) -> bool:
         return True
 
-    def can_resend(self, send: Callable[[Request], Answer]) -> None:
+    def can_resend(self, send: Callable[[Request, Mapping[str, str]], Answer]) -> None:
         self._stop(Resend(send))
 
-    def can_resend_async(self, send: Callable[[Request], Awaitable[Answer]]) -> None:
+    def can_resend_async(self, send: Callable[[Request, Mapping[str, str]], Awaitable[Answer]]) -> None:
         self._stop(Resend(send, asyncio.get_running_loop()))  # an announcement is made on asyncio's
 
     def _stop(self, resend: Resend) -> None:
-        raise Announced(self.body, self._endpoint, self._model, resend if self._ahead else None)
+        told = self._outgoing
+        raise Announced(told.body, told.endpoint, told.model, resend if self._ahead else None, told.headers)
 
 
 def stop_announced() -> None:
@@ -323,7 +324,7 @@ def stop_announced() -> None:
 
     Raises `Announced`.
     """
-    raise Announced({}, Endpoint(), "", None)
+    raise Announced({}, Endpoint())
 
 
 def wait(command: Wait) -> None:

@@ -10,7 +10,7 @@ import copy
 import functools
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import signature
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
@@ -165,13 +165,15 @@ class _Transport:
         self._once.say("this client signs its requests before we see them; they go out as written")
         return True
 
-    def _warming(self, request: Any, body: Any) -> Any:
-        """`request` with the body of one of our own: it is another one, so no key says that it was sent before.
+    def _warming(self, request: Any, body: Any, more: Mapping[str, str]) -> Any:
+        """`request` with the body of one of our own: it is another one, so no key says that it was sent before; and
+        with `more` headers, where the sender has none of that name.
 
         Raises `RuntimeError` where the client is closed: its pool would open connections that nobody closes.
         """
         self._must_be_open()
         headers = [(name, value) for name, value in request.headers.raw if name.lower() not in _OF_ONE_REQUEST]
+        headers = [*headers, *_new(more, request)]
         content = bodies.written(body)
         return self.library.Request(
             request.method, request.url, headers=headers, content=content, extensions=request.extensions
@@ -199,7 +201,7 @@ class _Transport:
         if attempt.hides_usage:
             headers = [(name, value) for name, value in headers if name.lower() != b"accept-encoding"]
             headers.append((b"accept-encoding", b"identity"))
-        more = [(name, value) for name, value in attempt.headers.items() if name not in request.headers]
+        more = _new(attempt.headers, request)
         content = request.content if attempt.body is outgoing.body else bodies.written(attempt.body)
         return self.library.Request(
             request.method, request.url, headers=[*headers, *more], content=content, extensions=request.extensions
@@ -231,7 +233,7 @@ class _SyncTransport(_Transport):
             attempt = outgoing.attempt()
             sent = self._sent(request, outgoing, attempt)
             if attempt.keeps:
-                attempt.can_resend(lambda body: self._resend(request, body))
+                attempt.can_resend(partial(self._resend, request))
             with attempt:
                 attempt.wait()
                 response = self._inner.handle_request(sent)
@@ -242,8 +244,8 @@ class _SyncTransport(_Transport):
             outgoing = outgoing._replace(retries=outgoing.retries + 1)
         return attempt.watch(response)
 
-    def _resend(self, request: Any, body: Any) -> Answer:
-        response = self._inner.handle_request(self._warming(request, body))
+    def _resend(self, request: Any, body: Any, headers: Mapping[str, str]) -> Answer:
+        response = self._inner.handle_request(self._warming(request, body, headers))
         try:
             return Answer(response.status_code, response.read())
         finally:
@@ -268,7 +270,7 @@ class _AsyncTransport(_Transport):
             attempt = await outgoing.attempt_async()
             sent = self._sent(request, outgoing, attempt)
             if attempt.keeps:
-                attempt.can_resend_async(lambda body: self._resend(request, body))
+                attempt.can_resend_async(partial(self._resend, request))
             with attempt:
                 await attempt.wait_async()
                 response = await self._inner.handle_async_request(sent)
@@ -279,8 +281,8 @@ class _AsyncTransport(_Transport):
             outgoing = outgoing._replace(retries=outgoing.retries + 1)
         return attempt.watch(response)
 
-    async def _resend(self, request: Any, body: Any) -> Answer:
-        response = await self._inner.handle_async_request(self._warming(request, body))
+    async def _resend(self, request: Any, body: Any, headers: Mapping[str, str]) -> Answer:
+        response = await self._inner.handle_async_request(self._warming(request, body, headers))
         try:
             return Answer(response.status_code, await response.aread())
         finally:
@@ -289,6 +291,11 @@ class _AsyncTransport(_Transport):
     async def aclose(self) -> None:
         self._closed = True
         await self._inner.aclose()
+
+
+def _new(headers: Mapping[str, str], request: Any) -> list[tuple[str, str]]:
+    """Those of `headers` that `request` does not have."""
+    return [(name, value) for name, value in headers.items() if name not in request.headers]
 
 
 _LENGTHS = (b"content-length", b"transfer-encoding")

@@ -283,7 +283,7 @@ class Engine:
         """
         endpoint = announced.endpoint
         request, stubbed = dialect(endpoint.wire).with_stub(announced.request)
-        asked = self._read(request, endpoint, announced.model)
+        asked = self._read(request, endpoint, announced.model, announced.headers)
         if stubbed:
             asked = asked._replace(prompt=replace(asked.prompt, ephemeral=1))
         conversation, within = self._threads.told(session.conversation, asked.prompt), Within(session)

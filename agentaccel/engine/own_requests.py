@@ -383,6 +383,7 @@ class OwnRequests:
             hold=own.flight,
             wire=own.endpoint.wire,
             ttl=planned.lifetime,
+            headers=planned.plan.headers,
             resend=own.resend,
         )
         if any(isinstance(one, Wait) for one in turn.handle(Started(self.clock.monotonic(), can_wait=True))):
@@ -395,14 +396,14 @@ class OwnRequests:
         if turn is None or turn.resend is None:
             return
         with self._sending(turn) as answers:
-            answers.append(cast(Answer, turn.resend.send(turn.request)))
+            answers.append(cast(Answer, turn.resend.send(turn.request, turn.headers)))
         self._answered(turn, *answers)
 
     async def _send_async(self, turn: Turn | None) -> None:
         if turn is None or turn.resend is None:
             return
         with self._sending(turn) as answers:
-            answers.append(await cast(Awaitable[Answer], turn.resend.send(turn.request)))
+            answers.append(await cast(Awaitable[Answer], turn.resend.send(turn.request, turn.headers)))
         self._answered(turn, *answers)
 
     @contextmanager

@@ -87,9 +87,16 @@ class Announced(BaseException):
     It is no error, and nothing that catches errors on the way is to see it.
     """
 
-    def __init__(self, request: Request, endpoint: Endpoint, model: str, resend: Resend | None) -> None:
+    def __init__(
+        self,
+        request: Request,
+        endpoint: Endpoint,
+        model: str = "",
+        resend: Resend | None = None,
+        headers: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__("announced")
-        self.request, self.endpoint, self.model = request, endpoint, model
+        self.request, self.endpoint, self.model, self.headers = request, endpoint, model, headers
         self.resend = resend
         """None where nothing is to be written ahead, as of one that was signed."""
 

@@ -260,7 +260,7 @@ class _Session:
         if following is None and self.product.allowed.ends_known:
             self.session.conversation.open = 0
 
-    def _send_again(self, step: Step, marks: Sequence[Breakpoint], body: Request) -> Answer:
+    def _send_again(self, step: Step, marks: Sequence[Breakpoint], body: Request, headers: Mapping[str, str]) -> Answer:
         """A request of our own: as the step was sent, now."""
         now = self.product.clock.now
         usage = self.product.provider.serve(replace(step, started=now, visible=now), marks)

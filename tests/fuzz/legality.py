@@ -131,7 +131,7 @@ def _keep_alive(sent: Json, now: float, tally: Tally) -> None:
 def _written_ahead(engine: Engine, body: Json, now: float, tally: Tally) -> None:
     """What would write it ahead has to be legal, too: all of it, and where its last message is not known yet."""
     for known in (body["messages"], body["messages"][:-1]):
-        announced = Announced({**body, "messages": known}, Endpoint(), "", None)
+        announced = Announced({**body, "messages": known}, Endpoint())
         session = Session(Conversation(id="-"), lambda call: nullcontext(), owner=engine.registry.owner)
         planned = engine.announced(session, announced)
         if planned is None or planned.plan.expected is None:
