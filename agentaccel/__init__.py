@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         SessionClosedError,
         TraceError,
     )
+    from agentaccel.installation import Installation, install, uninstall
     from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy, ToolPolicy
     from agentaccel.predict.stats import SpeculationStats
     from agentaccel.records import ToolRecord, TurnRecord
@@ -39,6 +40,7 @@ _HOMES = {
     ),
     "policy": ("CachePolicy", "HistoryPolicy", "Policy", "StorePolicy", "ToolPolicy"),
     "effects.spec": ("ToolSpec",),
+    "installation": ("Installation", "install", "uninstall"),
     "predict.stats": ("SpeculationStats",),
     "records": ("ToolRecord", "TurnRecord"),
     "engine.scope": ("Session",),
@@ -70,6 +72,7 @@ __all__ = [
     "Effect",
     "EngineError",
     "HistoryPolicy",
+    "Installation",
     "MissingExtraError",
     "Policy",
     "Session",
@@ -85,6 +88,8 @@ __all__ = [
     "TurnRecord",
     "Usage",
     "__version__",
+    "install",
+    "uninstall",
 ]
 
 

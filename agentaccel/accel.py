@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
-from agentaccel.checks import check_session_name, is_of_sdk
+from agentaccel.checks import check_session_name
 from agentaccel.clients import anthropic, openai
+from agentaccel.clients.client_copy import place_of_class
 from agentaccel.clients.endpoint import endpoint_of, platform_named
 from agentaccel.clients.transport import call_of
 from agentaccel.clock import Clock, SystemClock
@@ -23,7 +24,6 @@ from agentaccel.engine.engine import Engine
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.scope import OnlyRuns, Session, bypassed, current
 from agentaccel.errors import ConfigError
-from agentaccel.facts import client_platform
 from agentaccel.former import warn_former
 from agentaccel.hooks import Hook, HookList, Listener, listener_of
 from agentaccel.policy import ENV_PLATFORM, Policy, from_environment, log_as_asked, policy_of
@@ -108,9 +108,7 @@ class Accel:
         """
         if self.policy.mode == "off":
             return client
-        found = next(
-            (hit for base in type(client).__mro__ if is_of_sdk(base) and (hit := client_platform(base.__name__))), None
-        )
+        found = place_of_class(type(client))
         if found is None:
             raise ConfigError(
                 f"{type(client).__module__}.{type(client).__qualname__} is not a client that agentaccel knows: pass "

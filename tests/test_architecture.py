@@ -59,12 +59,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("selfhost",),
     ("executors", "clients"),
     ("accel",),
-    ("otel", "explain"),
+    ("otel", "explain", "installation"),
     ("sources",),
     ("replay",),
     ("report",),
     ("demo", "testing", "emulator", "listening", "providers"),
-    ("cli",),
+    ("cli", "preload"),
 )
 """A module may import its own package on its layer, and every lower layer; not another package of its layer.
 
@@ -96,6 +96,9 @@ MAY_TOUCH_THE_WORLD = {
     "locks.py",
     "policy.py",
     "accel.py",
+    "installation.py",  # the user's environment
+    "preload/sitecustomize.py",  # the same, and where Python finds this file
+    "cli/run.py",  # becomes the user's program
     "rewrite/jobs.py",
     "tools/speculator.py",
     "tools/running.py",

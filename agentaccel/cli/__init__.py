@@ -12,6 +12,7 @@ import click
 import agentaccel
 
 _COMMANDS = {
+    "run": ("agentaccel.cli.run", "run_command", "A program, with every client that it makes wrapped."),
     "report": ("agentaccel.cli.report", "report_command", "What the cache did, why, and what it saved."),
     "check": ("agentaccel.cli.check", "check_command", "Whether the cache does what you demand, as an exit code."),
     "replay": (

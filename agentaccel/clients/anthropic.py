@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from agentaccel.clients import bodies
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, Outgoing, stop_announced
-from agentaccel.clients.client_copy import account_behind, derived
+from agentaccel.clients.client_copy import Switch, account_behind, derived, is_off, switch_of
 from agentaccel.clients.looking import look_at, peek, peek_async
 from agentaccel.clients.pending import watch_results
-from agentaccel.clients.transport import Target, is_response, library_of, server_of, with_transport
+from agentaccel.clients.transport import Route, Target, is_response, library_of, server_of, with_transport
 from agentaccel.concurrency import in_a_loop
 from agentaccel.engine.engine import Engine
 from agentaccel.engine.pending import Server
@@ -35,6 +36,8 @@ C = TypeVar("C")
 
 _BASE = "anthropic._base_client"
 """Where the SDK's chain of middleware, and its last hop, come from."""
+UNSIGNED = ("api", "foundry")
+"""Platforms whose clients send a request as it was written: the others sign it, or write it anew."""
 _MOST_HOPS = 32
 """Middleware behind ours that is looked through."""
 
@@ -82,8 +85,8 @@ def wrap_client(client: C, engine: Engine, *, of_class: str, named: tuple[str, s
     except ImportError:
         raise MissingExtraError("anthropic", "anthropic") from None
     whose = _Whose(engine, of_class, named, server_of(cast(Any, client).base_url))
-    if not hasattr(anthropic, "Middleware") or not hasattr(client, "with_middleware"):
-        if of_class not in ("api", "foundry"):
+    if not has_middleware() or not hasattr(client, "with_middleware"):
+        if of_class not in UNSIGNED:
             raise ConfigError(
                 f"anthropic {anthropic.__version__} signs or rewrites requests of {type(client).__name__} before they "
                 "can be planned: pip install -U 'anthropic>=0.115', or use accel.turn(request) around your own HTTP"
@@ -93,11 +96,10 @@ def wrap_client(client: C, engine: Engine, *, of_class: str, named: tuple[str, s
     if any(one.agentaccel_engine is engine for one in others):
         log.info("agentaccel: this client is wrapped already; it is used as it is")
         return client
-    if others:
+    if any(switch_of(one) is None for one in others):
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
-    formed = any(name.lower() == "content-type" for name in getattr(client, "_custom_headers", ()))
-    plain = type(client) in (anthropic.Anthropic, anthropic.AsyncAnthropic) and not formed
-    middleware = _middleware(anthropic.Middleware, whose, client, plain=plain)
+    plain = _is_plain(type(client), getattr(client, "_custom_headers", ()))
+    middleware = _middleware(whose, client, plain=plain)
     return derived(
         client,
         lambda: cast(C, cast(Any, client).with_middleware(middleware)),
@@ -105,13 +107,44 @@ def wrap_client(client: C, engine: Engine, *, of_class: str, named: tuple[str, s
     )
 
 
-def _middleware(base: Any, whose: _Whose, client: Any, *, plain: bool) -> Any:
+def middleware_for(
+    client: Any, engine: Engine, switch: Switch, *, of_class: str, headers: Iterable[str], given: Iterable[Any]
+) -> list[Any]:
+    """The middleware of a client that is about to be made with `given` and these custom `headers`: ours comes last, as
+    long as nobody has wrapped the client that it is a copy of."""
+    others = [one for one in given if switch_of(one) is None]
+    if any(getattr(one, "agentaccel_engine", None) is not None for one in others):
+        return others
+    whose = _Whose(engine, of_class, None, None)
+    plain = _is_plain(type(client), headers)
+    return [*others, _middleware(whose, weakref.proxy(client), plain=plain, switch=switch)]
+
+
+def has_middleware() -> bool:
+    """True if the SDK that is installed has client middleware."""
+    import anthropic
+
+    return hasattr(anthropic, "Middleware")
+
+
+def _is_plain(kind: type, headers: Iterable[str]) -> bool:
+    """True if clients of this class send the body of a call as it is, as JSON."""
+    import anthropic
+
+    formed = any(name.lower() == "content-type" for name in headers)
+    return kind in (anthropic.Anthropic, anthropic.AsyncAnthropic) and not formed
+
+
+def _middleware(whose: _Whose, client: Any, *, plain: bool, switch: Switch | None = None) -> Any:
     """Our middleware; its class is made here because the SDK is imported only where it is used."""
     import anthropic
 
+    base: Any = anthropic.Middleware
     whole, awaited = anthropic.APIResponse, anthropic.AsyncAPIResponse
-    writer, about = bodies.Writer(), partial(_outgoing, whose, client)
-    told = partial(_told, whose)
+    writer, told = bodies.Writer(), partial(_told, whose, client)
+
+    def about(request: Any, call_next: Any) -> Outgoing | None:
+        return None if is_off(switch) else _outgoing(whose, client, request, call_next)
 
     def sent(request: Any, attempt: Attempt, call_next: Any) -> Any:
         body = attempt.body
@@ -124,6 +157,7 @@ def _middleware(base: Any, whose: _Whose, client: Any, *, plain: bool) -> Any:
 
     class AccelMiddleware(base):  # type: ignore[misc]  # the base is known at run time only
         agentaccel_engine = whose.engine
+        agentaccel_switch = switch
 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             outgoing = about(request, call_next)
@@ -352,11 +386,11 @@ def _look(engine: Engine, sender: Any, request: Any) -> None:
         log.exception("agentaccel: could not look at a server")
 
 
-def _told(whose: _Whose, request: Any, response: Any, call_next: Any) -> Any:
+def _told(whose: _Whose, client: Any, request: Any, response: Any, call_next: Any) -> Any:
     """`response` to a request that was no model call; it may hold the results of a batch."""
     path = str(request.url).split("?")[0]
-    http = _http(response, call_next)
-    watch_results(whose.engine, request.method, path, http, lambda calls: whose.at(whose.home, path, None).endpoint)
+    http, home = _http(response, call_next), server_of((_sender(call_next) or client).base_url)
+    watch_results(whose.engine, request.method, path, http, lambda calls: whose.at(home, path, None).endpoint)
     return response
 
 
@@ -367,7 +401,16 @@ def _is_messages(url: str) -> bool:
 def _wrap_transport(client: C, whose: _Whose) -> C:
     """For an SDK that has no middleware yet: a derived client whose HTTP transport is ours."""
 
+    return with_transport(client, whose.engine, _route(whose))
+
+
+def route_of(engine: Engine, of_class: str) -> Route:
+    """Where the requests of a client of this class go, for an SDK that has no middleware yet."""
+    return _route(_Whose(engine, of_class, None, None))
+
+
+def _route(whose: _Whose) -> Route:
     def route(url: Any) -> Target | None:
         return whose.at(server_of(url), url.path, None) if _is_messages(url.path) else None
 
-    return with_transport(client, whose.engine, route)
+    return route

@@ -10,7 +10,9 @@ from itertools import count
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from agentaccel.checks import is_of_sdk
 from agentaccel.errors import ConfigError
+from agentaccel.facts import client_platform
 from agentaccel.hashing import digest
 from agentaccel.once import Once
 
@@ -104,6 +106,36 @@ _OURS = frozenset({*_COPIES, "__getstate__"})
 """What `_tell_of_lost` puts on a client."""
 
 _RESOURCES = ("openai.resources.", "anthropic.resources.")
+
+
+# --- Clients that other code makes, and `install` has a hand in ------------------------------------------------------
+
+
+class Switch:
+    """Whether what `install` has put into clients takes part: it stays there for as long as they live."""
+
+    __slots__ = ("on",)
+
+    def __init__(self) -> None:
+        self.on = True
+
+
+def switch_of(seam: object) -> Switch | None:
+    """The switch of a middleware or a transport that `install` has put into a client; None for any other one."""
+    switch = getattr(seam, "agentaccel_switch", None)
+    return switch if isinstance(switch, Switch) else None
+
+
+def is_off(switch: Switch | None) -> bool:
+    """True if what has this switch has been told to leave calls alone."""
+    return switch is not None and not switch.on
+
+
+def place_of_class(kind: type) -> tuple[str, str] | None:
+    """The provider and platform that a client class of a vendor SDK, or one derived from it, speaks to; None for any
+    other class."""
+    own = (base.__name__ for base in kind.__mro__ if is_of_sdk(base))
+    return next((found for name in own if (found := client_platform(name)) is not None), None)
 
 
 # --- Whose requests share a cache at a provider: told by the credentials that they are sent with, which are not kept --

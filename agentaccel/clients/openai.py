@@ -10,8 +10,9 @@ import functools
 import re
 from typing import Any, TypeVar, cast
 
-from agentaccel.clients.transport import Target, server_of, with_transport
+from agentaccel.clients.transport import Route, Target, server_of, with_transport
 from agentaccel.engine.engine import Engine
+from agentaccel.engine.pending import Server
 from agentaccel.facts import Wire, host_platform, local_platform, priced_region
 from agentaccel.types import Endpoint
 
@@ -31,6 +32,13 @@ def wrap_client(
     which hold wherever the host does not tell.
     """
     home = server_of(cast(Any, client).base_url)
+    return with_transport(client, engine, route_from(home, engine, named=named, of_class=of_class))
+
+
+def route_from(
+    home: Server, engine: Engine, *, named: tuple[str, str] | None = None, of_class: tuple[str, str] | None = None
+) -> Route:
+    """Where the requests of a client go that points to `home`; the rest is as in `wrap_client`."""
 
     def route(url: Any) -> Target | None:
         path = url.path.rstrip("/")
@@ -48,7 +56,7 @@ def wrap_client(
             unnamed=said is None and of_class is None and place == host_platform(""),
         )
 
-    return with_transport(client, engine, route)
+    return route
 
 
 @functools.lru_cache(maxsize=256)

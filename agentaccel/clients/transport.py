@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from agentaccel.clients import bodies
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, Outgoing, stop_announced
-from agentaccel.clients.client_copy import account_in, derived
+from agentaccel.clients.client_copy import Switch, account_in, derived, is_off, switch_of
 from agentaccel.clients.looking import Look, look_at, peek, peek_async
 from agentaccel.clients.pending import watch_later, watch_results
 from agentaccel.concurrency import in_a_loop
@@ -59,14 +59,15 @@ def is_response(thing: Any) -> bool:
     return isinstance(thing, tuple(getattr(sys.modules.get(name), "Response", ()) for name in ("httpx2", "httpx")))
 
 
-def wrapped_http(client: Any, engine: Engine, route: Route) -> Any:
+def wrapped_http(client: Any, engine: Engine, route: Route, switch: Switch | None = None) -> Any:
     """A copy of an HTTP client, sync or async, with our transport around each of its own.
 
     Copied and not made anew: pool, timeouts, proxies, hooks, cookies and sockets stay those of `client`, which is not
-    changed, and is kept alive because the pool is its own.
+    changed, and is kept alive because the pool is its own. What `install` has put around it is left out.
     """
+    client = without_switch(client)
     library = library_of(client)
-    wrap = functools.partial(_transport_class(library, hasattr(client, "aclose")), engine, route, client)
+    wrap = functools.partial(_transport_class(library, hasattr(client, "aclose")), engine, route, client, switch)
     derived = copy.copy(client)
     derived.__class__ = _without_finalizer(type(client))
     derived._transport = wrap(client._transport)
@@ -84,6 +85,12 @@ def is_wrapped(client: Any) -> Engine | None:
     """Whose transport an HTTP client has; None where it is not ours."""
     engine = getattr(getattr(client, "_transport", None), "agentaccel_engine", None)
     return engine if isinstance(engine, Engine) else None
+
+
+def without_switch(client: Any) -> Any:
+    """The HTTP client that `install` has put a transport around; `client` itself where it has not."""
+    transport: Any = getattr(client, "_transport", None)
+    return transport.agentaccel_owner if switch_of(transport) is not None else client
 
 
 def _without_finalizer(kind: type) -> type:
@@ -105,28 +112,31 @@ def _transport_class(library: Any, is_async: bool) -> Any:
 class _Transport:
     library: Any
 
-    def __init__(self, engine: Engine, route: Route, owner: Any, inner: Any) -> None:
+    def __init__(self, engine: Engine, route: Route, owner: Any, switch: Switch | None, inner: Any) -> None:
         self.agentaccel_engine = engine
+        self.agentaccel_owner = owner
+        self.agentaccel_switch = switch
         self._route = route
-        self._owner = owner
         self._inner = inner
         self._closed = False
         self._once = Once()
 
     def __getattr__(self, name: str) -> Any:
         # What the SDK or the user looks up on a transport (`_pool`) is the inner one's.
-        if name in ("_inner", "agentaccel_engine"):
+        if name == "_inner" or name.startswith("agentaccel_"):
             raise AttributeError(name)
         return getattr(self._inner, name)
 
     def _must_be_open(self) -> None:
         """Raises what the HTTP library's client does, where it, or the one that it was copied from, was closed."""
-        if self._closed or self._owner.is_closed:
+        if self._closed or self.agentaccel_owner.is_closed:
             raise RuntimeError("Cannot send a request, as the client has been closed.")
 
     def _target(self, request: Any) -> Target | None:
         """Where `request` goes, if it may be a model call; told before its body is looked at."""
         kind = request.headers.get("content-type", "")
+        if is_off(self.agentaccel_switch):
+            return None
         if request.method != "POST" or "json" not in kind or request.headers.get("content-encoding"):
             return None
         return self._route(request.url)
@@ -159,7 +169,7 @@ class _Transport:
         one, and is refused.
         """
         signature = headers.get("authorization", "").lower().startswith(_SIGNATURES)
-        reads_body = getattr(getattr(self._owner, "auth", None), "requires_request_body", False)
+        reads_body = getattr(getattr(self.agentaccel_owner, "auth", None), "requires_request_body", False)
         if not (signature or reads_body or any(name in headers for name in _DIGESTS)):
             return False
         self._once.say("this client signs its requests before we see them; they go out as written")
@@ -187,6 +197,8 @@ class _Transport:
     def _told(self, request: Any, response: Any) -> Any:
         """`response` to a request that was no model call; it may tell the end of earlier ones."""
         engine, url = self.agentaccel_engine, request.url
+        if is_off(self.agentaccel_switch):
+            return response
         watch_results(engine, request.method, url.path, response, lambda path: self._endpoint(url, path))
         return watch_later(engine, server_of(url), url.path, response)
 
@@ -325,7 +337,7 @@ def with_transport(client: C, engine: Engine, route: Route) -> C:
     if own is engine:
         log.info("agentaccel: this client is wrapped already; it is used as it is")
         return client
-    if own is not None:
+    if own is not None and switch_of(sdk._client._transport) is None:
         raise ConfigError("another Accel has wrapped this client: wrap the bare client, or share one Accel")
     http = wrapped_http(sdk._client, engine, route)
     return derived(

@@ -3,8 +3,9 @@
 Blocks of a page belong together and are taken in order, in one folder of their own:
 
 - `python` is executed, in one namespace per page; with a title it is written to the file of that name instead
-- `console`: each `$ agentaccel …` and `$ pytest …` is run; what stands below it must be what it prints, blank lines
-  apart, and `…` stands for anything. `$ agentaccel selfhost serve …` runs until the end of the page
+- `console`: each `$ agentaccel …`, its `python` being this one, and each `$ pytest …` is run; what stands below it must
+  be what it prints, blank lines apart, and `…` stands for anything. `$ agentaccel selfhost serve …` runs until the end
+  of the page
 - `json`, `toml` must parse, and `text` may be anything
 - a block that includes a file of the repository (`--8<--`) is as good as that file: it must exist, and examples run
 
@@ -142,6 +143,10 @@ def _run(command: str, shown: str) -> None:
             quick = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "agentaccel.testing.plugin"}
             done = subprocess.run([sys.executable, "-m", *words], env=quick, capture_output=True, text=True)
             code, printed = done.returncode, done.stdout
+        elif words[:2] == ["agentaccel", "run"]:  # it becomes the program that it runs
+            words = [sys.executable if word == "python" else word for word in words]
+            done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+            code, printed = done.returncode, done.stdout + done.stderr
         else:
             assert words[0] == "agentaccel", f"nobody runs {command!r}"
             code, printed = _ours(words[1:])
