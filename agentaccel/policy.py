@@ -247,6 +247,7 @@ class Policy:
         Policy(holdout=0.05)                        # leave 5 % of sessions as written, as a control group
         Policy(cache=CachePolicy(ttl="1h"))         # one lifetime for every marker of ours
         Policy(aliases={"prod": "claude-opus-5"})   # names that your gateway or deployment uses
+        Policy(stream_inside=True)                  # tools begin early in calls that are not streamed, too
     """
 
     mode: Mode = "on"
@@ -262,13 +263,17 @@ class Policy:
     prices: Mapping[str, Mapping[str, float | Mapping[str, float]]] = field(default_factory=dict)
     """Your own prices in USD per million tokens, by model: "input", "output", "read", and "write" by lifetime; what is
     left out follows the model's cache facts."""
+    stream_inside: bool = False
+    """Consent to send a call that asks for a whole reply as a streamed one, where it has tools that may begin early:
+    the provider sees a streamed request, and the caller gets the whole reply, put together from the stream. Where that
+    could not be told apart from the reply of a call that is not streamed, the call goes out as written."""
     strict: bool = False
     """Raise our own failures in place of logging them; for tests."""
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             raise ConfigError(f"Policy.mode is {self.mode!r}; give one of {', '.join(map(repr, get_args(Mode)))}")
-        check_flags(self, "strict")
+        check_flags(self, "stream_inside", "strict")
         for part, kind in _PARTS.items():
             check_part(self, part, kind)
         if not is_amount(self.holdout) or self.holdout >= 1:

@@ -214,6 +214,9 @@ class Turn:
     """Whether the reply holds a chunk of usage that its reader did not ask for and must not see."""
     resend: Resend | None = None
     """How another request can be sent as this one was; None where nobody said."""
+    unclear: Callable[[str], None] | None = None
+    """There where the request goes out streamed and its caller asks for a whole reply, which the seam puts together:
+    told why, where the stream does not add up."""
     on_send: Callable[[], None] | None = None
     """Called once, when it is about to be sent."""
     on_call: Callable[[ToolCall], None] | None = None

@@ -293,8 +293,8 @@ class CachePlan:
     reasons: tuple[str, ...] = ()
     """Why these, and why not more; one sentence each."""
     consents: tuple[str, ...] = ()
-    """Consents of the policy that were used to change content: "move_volatile", "freeze_tools", "clear_results",
-    "distil", "summarise"."""
+    """Consents of the policy that were used: to change content, "move_volatile", "freeze_tools", "clear_results",
+    "distil", "summarise"; to change the wire, "stream_inside"."""
     arranged: Request | None = field(default=None, repr=False, compare=False)
     """The request as moved and edited with those consents, in which the markers stand; None where it is as written."""
     expected: Expected | None = None

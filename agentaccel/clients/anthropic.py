@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from agentaccel.clients import bodies
+from agentaccel.clients.anthropic_inside import reads_whole, response_of, streamed, whole, whole_async
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, Outgoing, stop_announced
 from agentaccel.clients.client_copy import Switch, account_behind, derived, is_off, switch_of
 from agentaccel.clients.looking import look_at, peek, peek_async
@@ -22,6 +23,7 @@ from agentaccel.clients.transport import Route, Target, is_response, library_of,
 from agentaccel.concurrency import in_a_loop
 from agentaccel.engine.engine import Engine
 from agentaccel.engine.pending import Server
+from agentaccel.engine.scope import Sender
 from agentaccel.errors import ConfigError, MissingExtraError
 from agentaccel.facts import cache_facts, local_platform, priced_region, speaks
 from agentaccel.selfhost.probe import is_private
@@ -140,7 +142,7 @@ def _middleware(whose: _Whose, client: Any, *, plain: bool, switch: Switch | Non
     import anthropic
 
     base: Any = anthropic.Middleware
-    whole, awaited = anthropic.APIResponse, anthropic.AsyncAPIResponse
+    in_threads, on_loops = anthropic.APIResponse, anthropic.AsyncAPIResponse
     writer, told = bodies.Writer(), partial(_told, whose, client)
 
     def about(request: Any, call_next: Any) -> Outgoing | None:
@@ -148,6 +150,8 @@ def _middleware(whose: _Whose, client: Any, *, plain: bool, switch: Switch | Non
 
     def sent(request: Any, attempt: Attempt, call_next: Any) -> Any:
         body = attempt.body
+        if attempt.joins:
+            request = streamed(request)
         if attempt.headers:
             request = _with_headers(request, attempt.headers)
         if body is request.json:
@@ -162,21 +166,21 @@ def _middleware(whose: _Whose, client: Any, *, plain: bool, switch: Switch | Non
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             outgoing = about(request, call_next)
             if outgoing is None:
-                return _retried(told(request, call_next(request), call_next), whole, request, call_next)
-            return _retried(_exchanged(outgoing, request, call_next, sent), whole, request, call_next)
+                return _retried(told(request, call_next(request), call_next), in_threads, request, call_next)
+            return _retried(_exchanged(outgoing, request, call_next, sent, in_threads), in_threads, request, call_next)
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
             outgoing = about(request, call_next)
             if outgoing is None:
-                return _retried(told(request, await call_next(request), call_next), awaited, request, call_next)
-            response = await _exchanged_async(outgoing, request, call_next, sent)
-            return _retried(response, awaited, request, call_next)
+                return _retried(told(request, await call_next(request), call_next), on_loops, request, call_next)
+            response = await _exchanged_async(outgoing, request, call_next, sent, on_loops)
+            return _retried(response, on_loops, request, call_next)
 
     return AccelMiddleware()
 
 
-def _exchanged(outgoing: Outgoing, request: Any, call_next: Any, sent: Any) -> Any:
-    """The response to `request`, which goes out as `sent` says of each attempt."""
+def _exchanged(outgoing: Outgoing, request: Any, call_next: Any, sent: Any, kind: Any) -> Any:
+    """The response to `request`, which goes out as `sent` says of each attempt; `kind` is the SDK's class of it."""
     while True:
         attempt = outgoing.attempt()
         if attempt.keeps:
@@ -185,15 +189,19 @@ def _exchanged(outgoing: Outgoing, request: Any, call_next: Any, sent: Any) -> A
             attempt.wait()
             response = call_next(sent(request, attempt, call_next))
             http = _http(response, call_next)
-            if not _may_be_ours(outgoing, attempt, http) or not attempt.refused(http.status_code, peek(http)):
-                break
+            ours = _may_be_ours(outgoing, attempt, http) and attempt.refused(http.status_code, peek(http))
+        if ours:
             http.close()
+        else:
+            attempt.watch(http)
+            if not attempt.joins or http is None:
+                return response
+            if (joined := whole(attempt, http, kind, request, _sender(call_next))) is not None:
+                return joined
         outgoing = outgoing._replace(retries=outgoing.retries + 1)
-    attempt.watch(http)
-    return response
 
 
-async def _exchanged_async(outgoing: Outgoing, request: Any, call_next: Any, sent: Any) -> Any:
+async def _exchanged_async(outgoing: Outgoing, request: Any, call_next: Any, sent: Any, kind: Any) -> Any:
     """The same on an event loop."""
 
     async def resend(body: Any, more: Mapping[str, str]) -> Answer:
@@ -207,14 +215,16 @@ async def _exchanged_async(outgoing: Outgoing, request: Any, call_next: Any, sen
             await attempt.wait_async()
             response = await call_next(sent(request, attempt, call_next))
             http = _http(response, call_next)
-            if not _may_be_ours(outgoing, attempt, http) or not attempt.refused(
-                http.status_code, await peek_async(http)
-            ):
-                break
+            ours = _may_be_ours(outgoing, attempt, http) and attempt.refused(http.status_code, await peek_async(http))
+        if ours:
             await http.aclose()
+        else:
+            attempt.watch(http)
+            if not attempt.joins or http is None:
+                return response
+            if (joined := await whole_async(attempt, http, kind, request, _sender(call_next))) is not None:
+                return joined
         outgoing = outgoing._replace(retries=outgoing.retries + 1)
-    attempt.watch(http)
-    return response
 
 
 def _may_be_ours(outgoing: Outgoing, attempt: Attempt, http: Any) -> bool:
@@ -329,15 +339,7 @@ def _retried(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
     sender = _sender(call_next)
     if sender is None or len(sender.middleware) > 1:
         return response
-    return kind(
-        raw=response,
-        client=sender,
-        cast_to=request.cast_to,
-        stream=False,
-        stream_cls=None,
-        options=request.options,
-        retries_taken=request.retries_taken,
-    )
+    return response_of(response, kind, request, sender)
 
 
 def _outgoing(whose: _Whose, client: Any, request: Any, call_next: Any) -> Outgoing | None:
@@ -363,7 +365,10 @@ def _outgoing(whose: _Whose, client: Any, request: Any, call_next: Any) -> Outgo
         endpoint._replace(account=account, region=region),
         retries=request.retries_taken,
         announced=announced,
-        headers=frozenset(name.lower() for name in sender._build_headers(request.options)) if own else frozenset(),
+        sender=Sender(
+            frozenset(name.lower() for name in sender._build_headers(request.options)) if own else frozenset(),
+            joinable=_only_encodes(call_next) and reads_whole(request),
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from agentaccel.clients.joining import Join, joined, joined_async
 from agentaccel.clients.pending import attach, keep
 from agentaccel.clients.tap import Headers, ReplyWatch, decoder, watched
 from agentaccel.clients.usage_filter import hiding_usage
@@ -21,12 +22,13 @@ from agentaccel.clock import Clock
 from agentaccel.concurrency import in_a_loop
 from agentaccel.engine.engine import Engine
 from agentaccel.engine.pending import Server
-from agentaccel.engine.scope import Announced, Scope, bypassed, current
+from agentaccel.engine.scope import NO_SENDER, Announced, Scope, Sender, bypassed, current
 from agentaccel.locks import when_free
 from agentaccel.records import outcome_of
 from agentaccel.selfhost.hints import REFUSALS, added, refused
 from agentaccel.turn import Answer, Failed, Finished, Resend, Responded, Started, Turn, Wait, Waited
 from agentaccel.types import CachePlan, Endpoint, Request
+from agentaccel.wire import dialect
 
 # --- Replies that say no: the provider's own name for the error, never its text ---------------------------------------
 # Read from what the caller reads anyway: a refusal whose body nobody asks for keeps its name to itself.
@@ -121,8 +123,7 @@ class Outgoing(NamedTuple):
     """True if it has the header of that name."""
     as_written: bool = False
     """True if it must not be changed."""
-    headers: frozenset[str] = frozenset()
-    """Names of its headers, in lower case, where they matter."""
+    sender: Sender = NO_SENDER
 
     def attempt(self) -> Attempt:
         """The attempt to send it, in a thread."""
@@ -130,7 +131,7 @@ class Outgoing(NamedTuple):
             if scope.announces or self.announced:
                 return self._announcement(scope)
             turn = self.engine.begin(
-                self.body, self.endpoint, model=self.model, attempt=self.retries, headers=self.headers
+                self.body, self.endpoint, model=self.model, attempt=self.retries, sender=self.sender
             )
         return Attempt(self.engine, turn, self.endpoint.server, self.body)
 
@@ -142,7 +143,7 @@ class Outgoing(NamedTuple):
             if scope.announces or self.announced:
                 return self._announcement(scope)
             turn = await self.engine.begin_async(
-                self.body, self.endpoint, model=self.model, attempt=self.retries, headers=self.headers
+                self.body, self.endpoint, model=self.model, attempt=self.retries, sender=self.sender
             )
         return Attempt(self.engine, turn, self.endpoint.server, self.body)
 
@@ -198,6 +199,35 @@ class Attempt:
     def hides_usage(self) -> bool:
         """Whether the reply will hold what its reader must not see."""
         return self._turn.hides_usage
+
+    @property
+    def joins(self) -> bool:
+        """True if it goes out streamed although its caller asks for a whole reply."""
+        return self._turn.unclear is not None
+
+    def whole(self, http: Any, request: Any) -> Any:
+        """A response that was watched as its caller asked for it, put together from its stream where `joins`.
+
+        None where the stream does not add up: the request is to be sent again, and goes out as written. Raises what
+        the HTTP library does where the reply of `request` breaks off or takes too long.
+        """
+        return joined(http, self._join(request)) if self.joins else http
+
+    async def whole_async(self, http: Any, request: Any) -> Any:
+        """The same on an event loop."""
+        return await joined_async(http, self._join(request)) if self.joins else http
+
+    def _join(self, request: Any) -> Join:
+        turn = self._turn
+        late = partial(self._end, lambda now: Failed(at=now, error="ReadTimeout"))
+        return Join(
+            dialect(turn.wire).joiner(),
+            self._engine.clock,
+            request,
+            unclear=turn.unclear or (lambda why: None),
+            late=late,
+            strict=self._engine.policy.strict,
+        )
 
     @property
     def keeps(self) -> bool:
@@ -316,7 +346,7 @@ class _Announcement(Attempt):
 
     def _stop(self, resend: Resend) -> None:
         told = self._outgoing
-        raise Announced(told.body, told.endpoint, told.model, resend if self._ahead else None, told.headers)
+        raise Announced(told.body, told.endpoint, told.model, resend if self._ahead else None, told.sender)
 
 
 def stop_announced() -> None:

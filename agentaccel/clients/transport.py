@@ -22,6 +22,7 @@ from agentaccel.clients.looking import Look, look_at, peek, peek_async
 from agentaccel.clients.pending import watch_later, watch_results
 from agentaccel.concurrency import in_a_loop
 from agentaccel.engine.engine import Engine
+from agentaccel.engine.scope import Sender
 from agentaccel.errors import ConfigError
 from agentaccel.once import Once
 from agentaccel.turn import Answer
@@ -156,7 +157,7 @@ class _Transport:
             retries=int(retries) if retries.isdigit() else 0,
             announced=ANNOUNCED in headers,
             as_written=not body.plain or self._is_signed(headers),
-            headers=frozenset(name.lower() for name in headers),
+            sender=Sender(frozenset(name.lower() for name in headers), joinable=_reads_whole(headers)),
         )
 
     def _sent(self, request: Any, outgoing: Outgoing, attempt: Attempt) -> Any:
@@ -250,11 +251,12 @@ class _SyncTransport(_Transport):
                 attempt.wait()
                 response = self._inner.handle_request(sent)
                 status = response.status_code
-                if not attempt.may_be_ours(status) or not attempt.refused(status, peek(response)):
-                    break
+                ours = attempt.may_be_ours(status) and attempt.refused(status, peek(response))
+            if ours:
                 response.close()
+            elif (whole := attempt.whole(attempt.watch(response), sent)) is not None:
+                return whole
             outgoing = outgoing._replace(retries=outgoing.retries + 1)
-        return attempt.watch(response)
 
     def _resend(self, request: Any, body: Any, headers: Mapping[str, str]) -> Answer:
         response = self._inner.handle_request(self._warming(request, body, headers))
@@ -287,11 +289,12 @@ class _AsyncTransport(_Transport):
                 await attempt.wait_async()
                 response = await self._inner.handle_async_request(sent)
                 status = response.status_code
-                if not attempt.may_be_ours(status) or not attempt.refused(status, await peek_async(response)):
-                    break
+                ours = attempt.may_be_ours(status) and attempt.refused(status, await peek_async(response))
+            if ours:
                 await response.aclose()
+            elif (whole := await attempt.whole_async(attempt.watch(response), sent)) is not None:
+                return whole
             outgoing = outgoing._replace(retries=outgoing.retries + 1)
-        return attempt.watch(response)
 
     async def _resend(self, request: Any, body: Any, headers: Mapping[str, str]) -> Answer:
         response = await self._inner.handle_async_request(self._warming(request, body, headers))
@@ -308,6 +311,11 @@ class _AsyncTransport(_Transport):
 def _new(headers: Mapping[str, str], request: Any) -> list[tuple[str, str]]:
     """Those of `headers` that `request` does not have."""
     return [(name, value) for name, value in headers.items() if name not in request.headers]
+
+
+def _reads_whole(headers: Any) -> bool:
+    """True if a vendor's SDK sends this, and reads the whole reply before it hands it to its caller."""
+    return "x-stainless-lang" in headers and headers.get("x-stainless-raw-response", "") != "stream"
 
 
 _LENGTHS = (b"content-length", b"transfer-encoding")

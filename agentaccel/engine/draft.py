@@ -18,7 +18,7 @@ from agentaccel.cache.standing import Standing
 from agentaccel.cache.state import PreviousPrompt
 from agentaccel.engine.conversation import Conversation, ConversationState
 from agentaccel.engine.gate import Flight
-from agentaccel.engine.scope import Within
+from agentaccel.engine.scope import NO_SENDER, Sender, Within
 from agentaccel.facts import CacheFacts
 from agentaccel.hooks import Began
 from agentaccel.policy import Policy
@@ -45,8 +45,7 @@ class Draft(NamedTuple):
     endpoint: Endpoint
     model: str
     """As the client names it, where that is not in the request."""
-    headers: frozenset[str] = frozenset()
-    """Names of the sender's headers, in lower case."""
+    sender: Sender = NO_SENDER
     arranged: Arranged | None = None
     """How its beginning was arranged; None without consent."""
     edited: Edited | None = None
@@ -54,6 +53,11 @@ class Draft(NamedTuple):
     reasons: tuple[str, ...] = ()
     consents: tuple[str, ...] = ()
     """Those that were used."""
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """Where what is computed for one request can take the place of what was for another."""
+        return self.endpoint.server, self.endpoint.platform, self.prompt.model
 
 
 class Planned(NamedTuple):
@@ -104,6 +108,16 @@ class Planned(NamedTuple):
         """What it is priced by, where that is not the usual: what the reply has `said`, else what the request asks for;
         and by its place."""
         return unusual({"region": self.region, **terms_of(self.request), **said})
+
+    @property
+    def inside(self) -> bool:
+        """True if it goes out streamed although its caller asks for a whole reply."""
+        return self.mode == "on" and "stream" in self.plan.options
+
+    @property
+    def streamed(self) -> bool:
+        """True if its reply comes as a stream, whatever the caller sees."""
+        return self.prompt.stream or self.inside
 
     @property
     def apart(self) -> str:

@@ -24,12 +24,13 @@ from agentaccel.engine.draft import Done, Draft, Observer, Planned, Settled, Tur
 from agentaccel.engine.fields import asking_usage, unplanned, with_diagnosis
 from agentaccel.engine.fork import followed, open_with
 from agentaccel.engine.gate import Flight, WriteGate
+from agentaccel.engine.inside import StreamInside, model_at
 from agentaccel.engine.lineage import Registry
 from agentaccel.engine.own_requests import OwnRequests
 from agentaccel.engine.pending import Replies
 from agentaccel.engine.reuse import Reuse
 from agentaccel.engine.routing import Routing, Traffic
-from agentaccel.engine.scope import Announced, Session, Within, current
+from agentaccel.engine.scope import NO_SENDER, Announced, Sender, Session, Within, current
 from agentaccel.engine.servers import Servers, hinted, in_slot, unrefused
 from agentaccel.engine.settlement import Recording, settle
 from agentaccel.engine.sharing import SharedPrefixes
@@ -64,11 +65,6 @@ def _as_written(request: Request, endpoint: Endpoint) -> Turn:
 
 def _unplanned(request: Request, endpoint: Endpoint) -> Turn:
     return Turn(request=request, plan=CachePlan(), on_end=lambda ended: None, wire=endpoint.wire)
-
-
-def _place(draft: Draft) -> tuple[object, ...]:
-    """Where what is computed for one request can take the place of what was for another."""
-    return draft.endpoint.server, draft.endpoint.platform, draft.prompt.model
 
 
 class Found(NamedTuple):
@@ -121,6 +117,7 @@ class Engine:
     """Who is told of each call once it is settled and recorded, in this order."""
     _routing: Routing = field(init=False)
     _chain: Chain = field(init=False)
+    _inside: StreamInside = field(init=False)
     _threads: Threads = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,6 +133,7 @@ class Engine:
         self.observers = (self.registry.settled, *tools, self.shared_prefixes.settled, *pauses, self._tell)
         self._routing = Routing(self.policy.cache, self.recorder, self.traffic)
         self._chain = Chain(self.policy, self.recorder, self._prompt_of)
+        self._inside = StreamInside(self.policy, self.speculator)
         self._threads = Threads(self.registry)
 
     def begin(
@@ -145,7 +143,7 @@ class Engine:
         *,
         model: str = "",
         attempt: int = 0,
-        headers: frozenset[str] = frozenset(),
+        sender: Sender = NO_SENDER,
     ) -> Turn:
         """The turn that `request` makes; planning the same request again before it ends gives the same plan, but for
         the slot of a server, which one request has at a time.
@@ -153,7 +151,7 @@ class Engine:
         Where that fails, the turn sends the request as it was written and records nothing.
         """
         try:
-            draft, within = self._read(request, endpoint, model, headers), current.get().of(self.registry.owner)
+            draft, within = self._read(request, endpoint, model, sender), current.get().of(self.registry.owner)
             return self._begin(draft, within, attempt, self._find(draft, within, attempt))
         except Exception:
             if self.policy.strict:
@@ -167,11 +165,11 @@ class Engine:
         *,
         model: str = "",
         attempt: int = 0,
-        headers: frozenset[str] = frozenset(),
+        sender: Sender = NO_SENDER,
     ) -> Turn:
         """The same on a running asyncio loop: the trace store is read beside it."""
         try:
-            draft, within = self._read(request, endpoint, model, headers), current.get().of(self.registry.owner)
+            draft, within = self._read(request, endpoint, model, sender), current.get().of(self.registry.owner)
             if self._may_wait(draft) and not prices_are_loaded():
                 await beside(load_prices)
             found = await self.recorder.beside(lambda: self._find(draft, within, attempt), _unsent)
@@ -204,7 +202,7 @@ class Engine:
             if planned.mode == "on" and conversation.state.route:
                 self._routing.sent(conversation, planned.started)
             if planned.facts is not None and planned.facts.self_hosted:
-                self.reuse.asked(_place(asked), conversation.key)
+                self.reuse.asked(asked.place, conversation.key)
                 self.servers.asked(endpoint.server, conversation.key)
         applied = planned.plan if planned.mode == "on" else CachePlan()
         flight = self.shared_prefixes.flight(planned, endpoint)
@@ -218,7 +216,8 @@ class Engine:
             hold=flight,
             wire=endpoint.wire,
             ttl=planned.lifetime,
-            hides_usage="stream_options" in applied.options,
+            hides_usage="stream_options" in applied.options and not planned.inside,
+            unclear=partial(self._inside.leave, model_at(planned.prompt)) if planned.inside else None,
             headers=applied.headers,
             on_send=hooks.on_send if hooks is not None else None,
             on_call=hooks.on_call if hooks is not None else None,
@@ -283,7 +282,7 @@ class Engine:
         """
         endpoint = announced.endpoint
         request, stubbed = dialect(endpoint.wire).with_stub(announced.request)
-        asked = self._read(request, endpoint, announced.model, announced.headers)
+        asked = self._read(request, endpoint, announced.model, announced.sender)
         if stubbed:
             asked = asked._replace(prompt=replace(asked.prompt, ephemeral=1))
         conversation, within = self._threads.told(session.conversation, asked.prompt), Within(session)
@@ -296,14 +295,14 @@ class Engine:
 
     # --- before -------------------------------------------------------------------------------------------------------
 
-    def _read(self, request: Request, endpoint: Endpoint, model: str, headers: frozenset[str] = frozenset()) -> Draft:
+    def _read(self, request: Request, endpoint: Endpoint, model: str, sender: Sender = NO_SENDER) -> Draft:
         provider, platform, wire = endpoint[:3]
         name = model or name_of(request.get("model", ""))
         facts = cache_facts(name, provider=provider, platform=platform, wire=wire, aliases=self.policy.aliases)
         prompt = dialect(wire).decode(
             request, facts, key=self.recorder.key, place=(provider, platform), model=model, memory=self._parts
         )
-        return _draft(request, prompt, facts, endpoint, model, headers)
+        return _draft(request, prompt, facts, endpoint, model, sender)
 
     def _prompt_of(self, request: Request, draft: Draft) -> Prompt:
         return self._read(request, draft.endpoint, draft.model).prompt
@@ -359,10 +358,9 @@ class Engine:
                 observed = observed._replace(moves=draft.arranged.moves)
             if facts.self_hosted:
                 believed = conversation.snapshot.joined(conversation.state.seen)
-                observed = crowded(observed, self.reuse.others(_place(asked), conversation.key), believed)
+                observed = crowded(observed, self.reuse.others(asked.place, conversation.key), believed)
         chosen, standing = self._choose(conversation, request, prompt, prefix, observed, now, endpoint)
-        if chosen.wire == "chat" or self.policy.cache.diagnostics:
-            chosen = self._with_fields(chosen, draft, conversation)
+        chosen = self._with_fields(chosen, draft, conversation)
         if facts is not None and (facts.key or facts.salt_field or facts.session_field or facts.retentions):
             chosen = self._routing.routed(chosen, draft, conversation, now, on=mode == "on", others=routed)
         chosen = self._for_its_server(chosen, draft, conversation)
@@ -371,6 +369,7 @@ class Engine:
             advice = self._chain.advised(draft, conversation, prefix, observed, now)
         if draft is not asked or advice is not NO_ADVISORIES:
             chosen = said(chosen, draft, advice)
+        chosen = self._inside.planned(chosen, draft, conversation, within, mode)
         return _planned(
             conversation=conversation,
             request=request,

@@ -315,7 +315,7 @@ class OwnRequests:
             state, account, now = conversation.state, endpoint.account + planned.apart, self.clock.monotonic()
             lent = self.shared_prefixes.lent(state, prefix, account, now, first=conversation.is_new)
         there = max((prefix.sizes[entry.at] for entry in lent.values()), default=0) / prefix.size * expected.total
-        comes, kind, streamed = comes_as_announced(beliefs), kind_of(planned, endpoint), planned.prompt.stream
+        comes, kind, streamed = comes_as_announced(beliefs), kind_of(planned, endpoint), planned.streamed
         sooner = partial(self.shared_prefixes.write_gate.sooner, kind, streamed=streamed)
         if own:
             cold = expected.total - max(expected.read, there)

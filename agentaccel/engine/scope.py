@@ -81,6 +81,18 @@ class Within(NamedTuple):
 _within = maker(Within)
 
 
+class Sender(NamedTuple):
+    """What is known of whoever sends a request."""
+
+    headers: frozenset[str] = frozenset()
+    """Names of the headers that it sends, in lower case, where they matter."""
+    joinable: bool = False
+    """True if it can put a streamed reply together for a caller that asks for a whole one."""
+
+
+NO_SENDER = Sender()
+
+
 class Announced(BaseException):
     """Stops a request that is only announced, in the place of sending it; it says how it would have been sent.
 
@@ -93,10 +105,10 @@ class Announced(BaseException):
         endpoint: Endpoint,
         model: str = "",
         resend: Resend | None = None,
-        headers: frozenset[str] = frozenset(),
+        sender: Sender = NO_SENDER,
     ) -> None:
         super().__init__("announced")
-        self.request, self.endpoint, self.model, self.headers = request, endpoint, model, headers
+        self.request, self.endpoint, self.model, self.sender = request, endpoint, model, sender
         self.resend = resend
         """None where nothing is to be written ahead, as of one that was signed."""
 

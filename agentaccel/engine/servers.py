@@ -147,7 +147,7 @@ def hinted(
 
     Where the rules of the server's cache are known, `Routing` has said what goes into the body.
     """
-    own = names_session(draft.headers)
+    own = names_session(draft.sender.headers)
     told = Hints(
         session=None if own else conversation.id,
         parent=None if own else conversation.parent,

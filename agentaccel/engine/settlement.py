@@ -178,7 +178,7 @@ def record_of(planned: Planned, ended: Ended, settled: Reconciled | None) -> Tur
         status=ended.status,
         error=kept_name_or_none(ended.error),
         mode=planned.mode,
-        streamed=prompt.stream,
+        streamed=planned.streamed,
         usage=ended.usage,
         answered_by=kept_name_or_none(ended.said.model),
         besides=ended.said.besides,

@@ -94,7 +94,7 @@ class SharedPrefixes:
         writes = _writes(planned, prefix, facts, endpoint.account + planned.apart)
         if not writes:
             return None
-        policy, streamed = self.policy.cache, planned.prompt.stream
+        policy, streamed = self.policy.cache, planned.streamed
         spent = self.write_gate.waited(planned.conversation.id) if planned.attempt else 0.0
         return Flight(
             write_gate=self.write_gate,
@@ -170,7 +170,7 @@ class SharedPrefixes:
 
 def kind_of(planned: Planned, endpoint: Endpoint) -> str:
     """What the first byte of such a request is learned under."""
-    return f"{endpoint.provider} {planned.prompt.model} {'streamed' if planned.prompt.stream else 'whole'}"
+    return f"{endpoint.provider} {planned.prompt.model} {'streamed' if planned.streamed else 'whole'}"
 
 
 def _shares(facts: CacheFacts) -> bool:

@@ -166,6 +166,15 @@ def usage_asked(provider: str, platform: str) -> bool:
     return bool({**data["rules"], **data["platforms"][platform]}.get("usage_in_streams"))
 
 
+def joinable(provider: str, platform: str, wire: Wire) -> bool:
+    """True if what a stream tells is known to add up to the reply of a call that is not streamed.
+
+    >>> joinable("anthropic", "api", "messages"), joinable("anthropic", "bedrock", "messages")
+    (True, False)
+    """
+    return provider in PROVIDERS and wire in table(provider)["platforms"].get(platform, {}).get("joinable", ())
+
+
 def client_platform(class_name: str) -> tuple[str, str] | None:
     """The provider and platform of a vendor SDK's client class, by the name of the class."""
     for provider in PROVIDERS:

@@ -10,7 +10,7 @@ Nothing here is ever raised into the agent's loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -42,7 +42,7 @@ from agentaccel.tools.running import Runner, shown
 from agentaccel.tools.serving import Serving
 from agentaccel.tools.transcript import PendingLaunch, SpeculationState
 from agentaccel.tools.warming import ToolPrewarmer
-from agentaccel.types import Prediction, Request, ToolCall
+from agentaccel.types import Effect, Prediction, Request, ToolCall
 
 T = TypeVar("T")
 
@@ -81,6 +81,14 @@ class Speculator:
         if within.session is not None and within.session.closed:
             return False
         return mode_of(self.policy, self.shared_key, conversation.id, within) == "on"
+
+    def may_begin(self, conversation: Conversation, names: Iterable[str], within: Within) -> bool:
+        """True if a call of one of these tools may be begun while the reply that asks for it is on its way."""
+        if not self.policy.tools.eager or within.early is not None or self.launcher.runner.background.closed:
+            return False
+        tools = self.launcher.serving.tools
+        known = [tool for name in names if (tool := tools.named(name, conversation.id)) is not None]
+        return self.acts(conversation, within) and any(one.effect is not Effect.UNKNOWN for one in known)
 
     # --- a model call -------------------------------------------------------------------------------------------------
 

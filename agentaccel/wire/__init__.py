@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from agentaccel.facts import CacheFacts, Wire, wires
 from agentaccel.types import CachePlan, EngineWork, Metered, Prompt, Request, ToolCall, Usage
 from agentaccel.wire import anthropic
-from agentaccel.wire.openai import chat, edit, responses, usage
+from agentaccel.wire.anthropic import joining as of_messages
+from agentaccel.wire.joining import StreamJoiner
+from agentaccel.wire.openai import chat, edit, joining, responses, usage
 from agentaccel.wire.openai import chat as chat_reply
 from agentaccel.wire.openai import edit as arrange
 from agentaccel.wire.openai import responses as responses_reply
@@ -151,6 +153,10 @@ class Dialect:
     reply_tap: NewTap
     usage_of: Callable[[Mapping[str, Any]], Usage]
     """Reads a usage object."""
+    stays_whole: Callable[[Request], str]
+    """Tells why a call that asks for a whole reply must not go out streamed; empty where it may."""
+    joiner: Callable[[], StreamJoiner]
+    """Puts a stream together into the reply of a call that is not streamed."""
 
 
 _DIALECTS: Mapping[Wire, Dialect] = {
@@ -165,6 +171,8 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         anthropic.with_stub,
         anthropic.MessagesTap,
         anthropic.usage_of,
+        of_messages.stays_whole,
+        of_messages.MessageJoiner,
     ),
     "chat": Dialect(
         "chat",
@@ -177,6 +185,8 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         edit.with_stub_in_chat,
         chat_reply.ChatTap,
         usage.usage_of,
+        joining.chat_stays_whole,
+        joining.ChatJoiner,
     ),
     "responses": Dialect(
         "responses",
@@ -189,6 +199,8 @@ _DIALECTS: Mapping[Wire, Dialect] = {
         edit.with_stub,
         responses_reply.ResponsesTap,
         usage.usage_of,
+        joining.response_stays_whole,
+        joining.ResponseJoiner,
     ),
 }
 

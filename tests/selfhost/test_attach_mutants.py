@@ -42,7 +42,7 @@ GUARDS = (
     Mutant(
         guard="a second name of a session",
         at="agentaccel.engine.servers:hinted",
-        old="own = names_session(draft.headers)",
+        old="own = names_session(draft.sender.headers)",
         new="own = False",
     ),
     Mutant(
