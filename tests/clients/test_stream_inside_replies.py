@@ -206,7 +206,9 @@ def test_a_control_group_is_left_alone(tmp_path: Path, server: RunningServer, wi
     with dialect.client(server) as bare:
         dialect.calls(dialect.wrapped(consenting(tmp_path, holdout=0.999999))(bare)).create(**dialect.ask)
     assert sent_whole(server)
-    assert records(tmp_path)[0].mode == "holdout"
+    [turn] = records(tmp_path)
+    assert (turn.mode, turn.streamed, turn.consents) == ("holdout", False, ())
+    assert not any("streamed inside" in reason for reason in turn.reasons)
 
 
 def test_a_caller_of_anthropic_that_reads_the_librarys_response_is_left_alone(
@@ -302,6 +304,20 @@ def test_a_stream_that_comes_encoded_is_read_as_it_is(tmp_path: Path, beta: bool
     assert peer.sent[0]["stream"] is True
     [turn] = records(tmp_path)
     assert turn.usage.output == 12
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_what_goes_wrong_behind_the_whole_reply_is_nobodys_concern(tmp_path: Path, asynchronous: bool) -> None:
+    """As behind the last byte of a JSON reply."""
+    peer = Peer(stream([*(sse([event]) for event in EVENTS), httpx2.ReadError("reset")]))
+    accel = consenting(tmp_path)
+    if asynchronous:
+        reply = asyncio.run(accel.wrap(peer.async_client()).messages.create(**ASK))
+    else:
+        reply = accel.wrap(peer.client()).messages.create(**ASK)
+    assert reply.to_dict() == STREAMED
+    assert peer.bodies[0].closed
+    assert [turn.outcome for turn in records(tmp_path)] == ["ok"]
 
 
 def test_a_stream_that_is_not_encoded_as_it_says_fails_as_a_whole_reply_does(tmp_path: Path) -> None:

@@ -321,6 +321,7 @@ UNKNOWN: dict[str, list[Json]] = {
     "a delta": [start(), *grown(0, {"type": "text", "text": ""}, {"type": "sung_delta", "song": "la"}), *end()],
     "a field that is not there": [start(), *grown(0, {"type": "image"}, {"type": "text_delta", "text": "x"}), *end()],
     "blocks out of order": [start(), *text("So", 1), *end()],
+    "a block that begins twice": [start(), *text("So"), *text("No"), *end()],
     "no beginning": [*text("So"), *end()],
     "arguments that were cut": [start(), *call("f", ['{"a": 1']), *end("max_tokens")],
     "arguments that are no object": [start(), *call("f", ["[1]"]), *end()],
