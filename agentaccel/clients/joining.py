@@ -16,6 +16,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentaccel.clients.looking import peek, peek_async
 from agentaccel.clock import Clock
 from agentaccel.wire.joining import Broken, StreamJoiner, Unclear, Whole
 
@@ -60,6 +61,13 @@ class Join:
         """True if an error that came behind the whole reply is nobody's concern."""
         return isinstance(error, Exception) and self.joiner.complete
 
+    def refused(self, body: bytes) -> bool:
+        """True if the body of a refusal says that it is the stream which is refused, not the call."""
+        if b"stream" not in body.lower():
+            return False
+        self.unclear("it is refused as a streamed one")
+        return True
+
     def response(self, http: Any) -> Any:
         """What the stream of `http` came to, as a response; None where it does not add up. Raises the library's
         `RemoteProtocolError` where it ended before the reply did."""
@@ -85,9 +93,13 @@ class Join:
 
 
 def joined(http: Any, join: Join) -> Any:
-    """The whole reply of the stream `http`; `http` itself where it is none, and None where it does not add up."""
+    """The whole reply of the stream `http`; `http` itself where it is none, and None where the call has to be sent
+    again as written: its stream does not add up, or is refused."""
     if not _is_stream(http):
-        return http
+        if not _may_refuse(http) or not join.refused(peek(http)):
+            return http
+        http.close()
+        return None
     try:
         for chunk in http.iter_bytes():
             if not join.takes(chunk):
@@ -103,7 +115,10 @@ def joined(http: Any, join: Join) -> Any:
 async def joined_async(http: Any, join: Join) -> Any:
     """The same on an event loop."""
     if not _is_stream(http):
-        return http
+        if not _may_refuse(http) or not join.refused(await peek_async(http)):
+            return http
+        await http.aclose()
+        return None
     try:
         async with aclosing(http.aiter_bytes()) as chunks:
             async for chunk in chunks:
@@ -120,6 +135,12 @@ async def joined_async(http: Any, join: Join) -> Any:
 def _is_stream(http: Any) -> bool:
     """False for a refusal, and for the reply of a server that does not stream."""
     return http is not None and http.is_success and "event-stream" in http.headers.get("content-type", "")
+
+
+def _may_refuse(http: Any) -> bool:
+    """True if it may be the stream that is refused: OpenAI streams some models only to organisations that are
+    verified, and a gateway may not stream at all."""
+    return http is not None and http.status_code in (400, 403, 404, 405, 422, 501)
 
 
 def library_behind(thing: Any) -> Any:

@@ -72,14 +72,16 @@ class StreamInside:
         if not joinable(prompt.provider, prompt.platform, wire):
             return f"it is not known how a stream of {prompt.platform!r} adds up to a whole reply"
         if model_at(prompt) in self._left:
-            return "a stream of this model did not add up to a reply before"
+            return "a call of this model could not be streamed before"
         return dialect(wire).stays_whole(draft.request)
 
     def leave(self, place: ModelAt, why: str) -> None:
-        """A stream from there did not add up: calls are left alone from now on."""
+        """A stream from there did not add up, or was refused: calls are left alone from now on."""
         self._left.add(place)
-        told = f"a streamed reply of {place[2]!r} does not add up ({why}); it is asked for again as written, and so are"
-        self._once.say(f"{told} later ones", about=" ".join(place))
+        told = (
+            f"a call of {place[2]!r} cannot be streamed inside the client ({why}); it is sent again as written, and so"
+        )
+        self._once.say(f"{told} are later ones", about=" ".join(place))
 
 
 def model_at(prompt: Prompt) -> ModelAt:

@@ -22,6 +22,12 @@ GUARDS = (
         new="False",
     ),
     Mutant(
+        guard="a stream that is refused although the call is not",
+        at="agentaccel.clients.joining:joined",
+        old="if not _may_refuse(http) or not join.refused(peek(http)):",
+        new="if True:",
+    ),
+    Mutant(
         guard="headers of the stream on the whole reply",
         at="agentaccel.clients.joining:_made",
         old=" if name.lower() not in _OF_BODY",

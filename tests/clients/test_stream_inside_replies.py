@@ -21,9 +21,10 @@ from agentaccel.wire.joining import Whole
 from agentaccel_emulator import Fault, RunningServer
 from tests.clients.dialects import DIALECTS, Dialect, look, still_server, uncounted
 from tests.clients.inside import consenting
-from tests.clients.wire import ASK, EVENTS, MESSAGE, Hold, Peer, message, records, stream, zipped
+from tests.clients.wire import ASK, EVENTS, MESSAGE, Hold, Peer, Reply, message, records, stream, zipped
 from tests.driver import Json, tool
 from tests.wire.replies import end, sse, start, text
+from tests.wire.test_joining import answered
 
 STREAMED: Json = {**MESSAGE, "content": [{"type": "text", "text": "Grüße 🚚"}, MESSAGE["content"][1]]}
 """The message that `EVENTS` add up to."""
@@ -367,13 +368,13 @@ async def test_what_does_not_add_up_is_asked_again_as_written_and_left_alone_fro
             assert (await client.messages.create(**ASK)).to_dict() == MESSAGE
     assert [one.get("stream") for one in peer.sent] == [True, None, None]
     assert peer.bodies[0].closed
-    assert [line for line in caplog.messages if "does not add up" in line] == [
-        "agentaccel: a streamed reply of 'claude-sonnet-5' does not add up (nothing is known of the event "
-        "content_block_sung); it is asked for again as written, and so are later ones"
+    assert [line for line in caplog.messages if "cannot be streamed" in line] == [
+        "agentaccel: a call of 'claude-sonnet-5' cannot be streamed inside the client (nothing is known of the event "
+        "content_block_sung); it is sent again as written, and so are later ones"
     ]
     turns = records(tmp_path)
     assert [turn.streamed for turn in turns] == [True, False, False]
-    assert any("did not add up" in reason for reason in turns[-1].reasons)
+    assert any("could not be streamed before" in reason for reason in turns[-1].reasons)
 
 
 def test_the_same_of_openai(tmp_path: Path, server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,6 +387,56 @@ def test_the_same_of_openai(tmp_path: Path, server: RunningServer, monkeypatch: 
         reply = dialect.calls(client).create(**dialect.ask)
     assert reply.choices[0].message.content == REPLIES["text"]["content"][0]["text"]
     assert [bool(entry.request.get("stream")) for entry in server.log] == [True, False]
+
+
+REFUSED: Json = {
+    "error": {
+        "message": "Your organization must be verified to stream this model.",
+        "type": "invalid_request_error",
+        "param": "stream",
+        "code": "unsupported_value",
+    }
+}
+
+
+def refusal(body: Json = REFUSED, status: int = 400) -> Reply:
+    return Reply([json.dumps(body).encode()], status)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_call_that_is_refused_as_a_streamed_one_is_sent_as_written(tmp_path: Path, asynchronous: bool) -> None:
+    """A 400 of our making never reaches the caller; the call after that is not streamed any more."""
+    peer = Peer(refusal(), message())
+    accel = consenting(tmp_path)
+    for _ in range(2):
+        if asynchronous:
+            reply = asyncio.run(accel.wrap(peer.async_client()).messages.create(**ASK))
+        else:
+            reply = accel.wrap(peer.client()).messages.create(**ASK)
+        assert reply.to_dict() == MESSAGE
+    assert [one.get("stream") for one in peer.sent] == [True, None, None]
+    assert peer.bodies[0].closed
+    assert [(turn.outcome, turn.status) for turn in records(tmp_path)] == [("failed", 400), ("ok", None), ("ok", None)]
+
+
+def test_the_same_of_openai_whose_client_has_no_middleware(tmp_path: Path) -> None:
+    body = json.loads(answered("chat", REPLIES["text"])[1])
+    peer = Peer(refusal(), message(body))
+    http = httpx2.Client(transport=httpx2.MockTransport(peer.answer))
+    client = openai.OpenAI(api_key="k", http_client=http, max_retries=0)
+    reply = consenting(tmp_path).wrap(client).chat.completions.create(**DIALECTS["chat"].ask)
+    assert reply.to_dict() == body
+    assert [one.get("stream") for one in peer.sent] == [True, None]
+
+
+def test_any_other_refusal_is_the_callers(tmp_path: Path) -> None:
+    """With its whole body, and no second request."""
+    other = {"error": {"type": "invalid_request_error", "message": "max_tokens is too large"}}
+    peer = Peer(refusal(other))
+    with pytest.raises(anthropic.BadRequestError) as raised:
+        consenting(tmp_path).wrap(peer.client()).messages.create(**ASK)
+    assert raised.value.body == other
+    assert len(peer.sent) == 1
 
 
 def test_our_own_failure_is_one_log_line_and_a_call_as_written(
