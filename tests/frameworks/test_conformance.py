@@ -1,0 +1,106 @@
+"""The conformance kit holds for loops without a framework, and tells each of eight adapters that are broken."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from agentaccel import ConfigError
+from agentaccel.testing import conformance
+from agentaccel.testing.conformance import GATED, READS, Tool, assert_conforms, faults
+from tests.frameworks.loops import LOOPS, Adapter
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("means", ["adapter", "install"])
+@pytest.mark.parametrize("wire", LOOPS)
+def test_a_loop_is_what_it_was(wire: str, means: Any) -> None:
+    assert_conforms(LOOPS[wire], means=means, wire=wire)
+
+
+def test_tools_do_run_early_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The floor: a kit that sees nothing begun early would tell nothing of gates. The Responses loop streams."""
+    began = []
+    real = conformance.is_early
+
+    def told() -> bool:
+        began.append(real())
+        return began[-1]
+
+    monkeypatch.setattr(conformance, "is_early", told)
+    assert_conforms(LOOPS["responses"], wire="responses")
+    assert any(began)
+
+
+# --- adapters that are broken -----------------------------------------------------------------------------------------
+
+
+def around(answer: Callable[[Tool, dict[str, Any]], Awaitable[str]]) -> Callable[[Tool], Tool]:
+    """Tools with something around them."""
+
+    def change(tool: Tool) -> Tool:
+        @functools.wraps(tool)
+        async def run(**arguments: Any) -> str:
+            return await answer(tool, arguments)
+
+        return run
+
+    return change
+
+
+async def twice(tool: Tool, arguments: dict[str, Any]) -> str:
+    await tool(**arguments)
+    return await tool(**arguments)
+
+
+async def content(tool: Tool, arguments: dict[str, Any]) -> str:
+    return f"{await tool(**arguments)} "
+
+
+async def swallowed(tool: Tool, arguments: dict[str, Any]) -> str:
+    try:
+        return await tool(**arguments)
+    except LookupError as error:
+        return str(error)
+
+
+async def leaking(tool: Tool, arguments: dict[str, Any]) -> str:
+    LEAKED.append(asyncio.create_task(asyncio.Event().wait()))
+    return await tool(**arguments)
+
+
+LEAKED: list[Any] = []
+
+
+def mutates(client: Any) -> None:
+    client.max_retries = 0
+
+
+BROKEN = {
+    "runs a tool twice": ("messages", Adapter(tool=around(twice)), r"was run \d times, and \+1"),
+    "drops an artifact": ("chat", Adapter(keeps_artifacts=False), r"state\[0\].artifacts"),
+    "changes the user's client": ("messages", Adapter(client=mutates), "changed: AsyncAnthropic.max_retries"),
+    "swallows an exception": ("messages", Adapter(tool=around(swallowed)), "used to raise .*LookupError"),
+    "leaks a task": ("messages", Adapter(tool=around(leaking)), "left behind: task"),
+    "loses a stream event": ("responses", Adapter(event=lambda kind: kind != "response.in_progress"), "events"),
+    "changes the content of a message": ("messages", Adapter(tool=around(content)), "state.*on its way '"),
+    "launches a gated tool": ("responses", Adapter(reads=READS | GATED), r"pay\('5'\) was begun before"),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_an_adapter_that_is_broken_is_told(how: str) -> None:
+    wire, adapter, said = BROKEN[how]
+    found = faults(functools.partial(LOOPS[wire], adapter=adapter), wire=wire)
+    assert any(re.search(said, one) for one in found), found
+
+
+def test_a_wire_that_nobody_speaks_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'grpc'"):
+        faults(LOOPS["chat"], wire="grpc")
