@@ -9,8 +9,9 @@ STAMP := $(VENV)/.agentaccel-installed
 export PYTHONDONTWRITEBYTECODE :=  # the tests start many processes, which would each compile everything anew
 
 LEGS := $(basename $(notdir $(wildcard tests/legs/*.txt)))
+FRAMEWORKS := $(basename $(notdir $(wildcard tests/frameworks/*.txt)))
 
-.PHONY: demo demo-local test check golden bench bench-check engine engines figures ci-all programs traces soak wheel docs format clean
+.PHONY: demo demo-local test check frameworks golden bench bench-check engine engines figures ci-all programs traces soak wheel docs format clean
 
 $(STAMP): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -60,7 +61,7 @@ check: $(STAMP)  ## format, lint, types, tests, docs: what main always passes
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not soak and not traces and not engine and not engines'
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not soak and not traces and not engine and not engines and not frameworks'
 	$(BIN)/mkdocs build --strict -q -d $(VENV)/site
 
 soak: $(STAMP)  ## long fuzzing: legality, mutants, processes; SEED=0 draws what was drawn before, SHARE=8 runs an eighth
@@ -88,8 +89,7 @@ bench: $(STAMP)  ## what can be measured, and how; then: python -m benchmarks NA
 figures: $(STAMP)  ## measure anew what README and docs say of our own work, minutes, and write it there
 	$(BIN)/python docs/generate_figures.py --measure
 
-# Each leg has an environment of its own, made anew only when what it needs has changed.
-$(VENV)/legs/%/.installed: tests/legs/%.txt pyproject.toml
+define environment
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --allow-existing -q $(@D) && \
 	  uv pip install -q --python $(@D)/bin/python -r $< -r tests/legs/requirements.in -e .; \
@@ -98,6 +98,11 @@ $(VENV)/legs/%/.installed: tests/legs/%.txt pyproject.toml
 	  $(@D)/bin/python -m pip install -q --disable-pip-version-check -r $< -r tests/legs/requirements.in -e .; \
 	fi
 	@touch $@
+endef
+
+# Each leg has an environment of its own, made anew only when what it needs has changed.
+$(VENV)/legs/%/.installed: tests/legs/%.txt pyproject.toml
+	$(environment)
 
 .PRECIOUS: $(VENV)/legs/%/.installed
 
@@ -105,6 +110,17 @@ leg-%: $(VENV)/legs/%/.installed
 	@echo "leg $*: $$(sed -n "/==/p" tests/legs/$*.txt | tr "\n" " ")" && $(VENV)/legs/$*/bin/python -m pytest tests/legs tests/executors/test_http.py
 
 legs: $(LEGS:%=leg-%)  ## the oldest and the last supported versions of both SDKs, on httpx and httpx2
+
+# The same for agent frameworks, whose requirements contradict each other.
+$(VENV)/frameworks/%/.installed: tests/frameworks/%.txt pyproject.toml
+	$(environment)
+
+.PRECIOUS: $(VENV)/frameworks/%/.installed
+
+frameworks-%: $(VENV)/frameworks/%/.installed
+	@echo "frameworks $*: $$(sed -n "/==/p" tests/frameworks/$*.txt | tr "\n" " ")" && $(VENV)/frameworks/$*/bin/python -m pytest -n auto -m frameworks tests/frameworks
+
+frameworks: $(FRAMEWORKS:%=frameworks-%)  ## agents of each framework are what they were, with what goes together of its versions
 
 wheel: $(STAMP)  ## build the wheel and try it in an empty folder and a fresh environment
 	rm -rf dist && $(BIN)/python -m build -q
@@ -120,7 +136,7 @@ bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, n
 	$(BIN)/python -m benchmarks selfhosted
 	$(BIN)/python -m benchmarks effects
 
-ci-all: check legs engine engines soak traces wheel bench-check  ## everything
+ci-all: check legs frameworks engine engines soak traces wheel bench-check  ## everything
 
 docs: $(STAMP)  ## write the generated parts of README and docs, and build the site
 	$(BIN)/python docs/generate_facts.py

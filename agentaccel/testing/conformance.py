@@ -202,19 +202,22 @@ class _Scenario:
     faults: tuple[Fault, ...] = ()
     cancel: bool = False
     """The task that asks is cancelled once the tool waits."""
+    calls: frozenset[str]
+    """Tools that an agent calls in it which works."""
 
 
-_PLAIN = ("Where is order 7?", "a")
+_PLAIN, _PAY = ("Where is order 7?", "a"), ("What does it cost?", "b")
+_ALL = READS | {"cancel_order"}
+_later = Fault(kind="529", at=2, headers={"retry-after-ms": "1"})
+_never = Fault(kind="500", at=2, headers={"x-should-retry": "false"})
 SCENARIOS = (
-    _Scenario(name="a conversation", asked=(_PLAIN, ("And desks?", "a"))),
-    _Scenario(name="a gated tool", asked=(("What does it cost?", "a"),)),
-    _Scenario(name="a tool that raises", asked=(("Is order 0 there?", "a"),)),
-    _Scenario(name="a cancelled task", asked=(("Wait for order 9.", "a"),), cancel=True),
-    _Scenario(name="a retry", asked=(_PLAIN,), faults=(Fault(kind="529", at=2, headers={"retry-after-ms": "1"}),)),
-    _Scenario(
-        name="a refusal", asked=(_PLAIN,), faults=(Fault(kind="500", at=2, headers={"x-should-retry": "false"}),)
-    ),
-    _Scenario(name="conversations at once", asked=(_PLAIN, ("What does it cost?", "b")), at_once=True),
+    _Scenario(name="a conversation", asked=(_PLAIN, ("And desks?", "a")), calls=_ALL),
+    _Scenario(name="a gated tool", asked=(_PAY,), calls=GATED),
+    _Scenario(name="a tool that raises", asked=(("Is order 0 there?", "a"),), calls=frozenset({"refuse"})),
+    _Scenario(name="a cancelled task", asked=(("Wait for order 9.", "a"),), calls=frozenset({"wait"}), cancel=True),
+    _Scenario(name="a retry", asked=(_PLAIN,), calls=_ALL, faults=(_later,)),
+    _Scenario(name="a refusal", asked=(_PLAIN,), calls=READS, faults=(_never,)),
+    _Scenario(name="conversations at once", asked=(_PLAIN, _PAY), calls=_ALL | GATED, at_once=True),
 )
 
 
@@ -316,9 +319,10 @@ def _look_at(server: RunningServer, seen: _Seen) -> None:
 
 _IDS = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|"
+    r"127\.0\.0\.1:\d+|"
     r"\b(?:msg|toolu|call|fc|resp|chatcmpl|req|run|lc_run|rs|gen)[_-]+[\w-]{6,}"
 )
-"""What providers and frameworks call messages, calls and runs."""
+"""What providers and frameworks call messages, calls and runs, and where the emulator is."""
 _LEFT_OUT = ("usage", "usage_metadata", "token_usage", "created", "created_at", "timestamp", "completed_at")
 """Fields that cannot be equal: what was billed, and when it was."""
 
@@ -358,6 +362,9 @@ def _short(value: Any) -> str:
 
 
 def _faults(scenario: _Scenario, bare: _Seen, ours: _Seen, wire: str, guesses: bool) -> Iterator[str]:
+    missing = scenario.calls - {one[0] for one in bare.ran}
+    if missing:
+        yield f"without agentaccel the agent does not call {', '.join(sorted(missing))}: {bare.errors or 'no error'}"
     yield from _differences(same_but_ids(bare.states), same_but_ids(ours.states))
     if same_but_ids(bare.errors) != same_but_ids(ours.errors):
         yield f"it raised {ours.errors or 'nothing'}, and used to raise {bare.errors or 'nothing'}"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from agentaccel import ConfigError
 from agentaccel.testing import conformance
-from agentaccel.testing.conformance import GATED, READS, Tool, assert_conforms, faults
+from agentaccel.testing.conformance import GATED, READS, Ask, Setting, Tool, assert_conforms, faults
 from tests.frameworks.loops import LOOPS, Adapter
 
 pytestmark = pytest.mark.slow
@@ -99,6 +100,20 @@ def test_an_adapter_that_is_broken_is_told(how: str) -> None:
     wire, adapter, said = BROKEN[how]
     found = faults(functools.partial(LOOPS[wire], adapter=adapter), wire=wire)
     assert any(re.search(said, one) for one in found), found
+
+
+def test_an_agent_that_does_not_work_at_all_conforms_to_nothing() -> None:
+    """Both arms raise the same."""
+
+    @asynccontextmanager
+    async def useless(setting: Setting) -> AsyncIterator[Ask]:
+        async def ask(question: str, conversation: str) -> Any:
+            raise ValueError("unknown model")
+
+        yield ask
+
+    [found, *_] = faults(useless)
+    assert "does not call cancel_order, find_order, stock: ['ValueError: unknown model'" in found
 
 
 def test_a_wire_that_nobody_speaks_is_refused() -> None:
