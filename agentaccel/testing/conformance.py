@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from agentaccel.accel import Accel
+from agentaccel.concurrency import WORKER
 from agentaccel.effects.spec import is_early
 from agentaccel.errors import ConfigError
 from agentaccel.installation import install
@@ -294,7 +295,10 @@ def _seen(scenario: _Scenario, framework: Framework, wire: str, means: Means | N
 
 
 def _goes_on(thread: threading.Thread) -> bool:
-    """True if a thread that has been told to end does not."""
+    """True if a thread does not end: neither the one that all of agentaccel shares, nor one of the emulator's, which
+    ends with its client."""
+    if thread is WORKER._thread or "process_request" in thread.name:
+        return False
     thread.join(_PATIENCE)
     return thread.is_alive()
 
