@@ -172,7 +172,7 @@ SCRIPT: Sequence[Conversation] = (
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Conduct:
     """What can be seen of a scenario from outside."""
 
     states: list[Any] = field(default_factory=list)
@@ -222,7 +222,7 @@ SCENARIOS = (
 )
 
 
-async def _held(scenario: _Scenario, setting: Setting, framework: Framework, desk: _Desk, seen: _Seen) -> None:
+async def _held(scenario: _Scenario, setting: Setting, framework: Framework, desk: _Desk, seen: _Conduct) -> None:
     async def asked(ask: Ask, question: str, conversation: str) -> None:
         try:
             seen.states.append(await ask(question, conversation))
@@ -265,9 +265,9 @@ def _taking_part(
             accel.flush()
 
 
-def _seen(scenario: _Scenario, framework: Framework, wire: str, means: Means | None, policy: Policy) -> _Seen:
+def _seen(scenario: _Scenario, framework: Framework, wire: str, means: Means | None, policy: Policy) -> _Conduct:
     """Hold the conversation of a scenario, and look."""
-    seen, desk = _Seen(), _Desk()
+    seen, desk = _Conduct(), _Desk()
     threads = set(threading.enumerate())
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -307,7 +307,7 @@ _PATIENCE = 10.0
 """Seconds that a thread may take for its end, on a machine that has other things to do."""
 
 
-def _look_at(server: RunningServer, seen: _Seen) -> None:
+def _look_at(server: RunningServer, seen: _Conduct) -> None:
     for entry in server.log:
         seen.statuses.append(entry.status)
         if entry.usage is None or entry.request is None:
@@ -365,7 +365,7 @@ def _short(value: Any) -> str:
     return said if len(said) <= 200 else f"{said[:200]}…"
 
 
-def _faults(scenario: _Scenario, bare: _Seen, ours: _Seen, wire: str, guesses: bool) -> Iterator[str]:
+def _faults(scenario: _Scenario, bare: _Conduct, ours: _Conduct, wire: str, guesses: bool) -> Iterator[str]:
     missing = scenario.calls - {one[0] for one in bare.ran}
     if missing:
         yield f"without agentaccel the agent does not call {', '.join(sorted(missing))}: {bare.errors or 'no error'}"
@@ -391,7 +391,7 @@ def _faults(scenario: _Scenario, bare: _Seen, ours: _Seen, wire: str, guesses: b
     yield from _misrecorded(scenario, ours, wire)
 
 
-def _misrecorded(scenario: _Scenario, ours: _Seen, wire: str) -> Iterator[str]:
+def _misrecorded(scenario: _Scenario, ours: _Conduct, wire: str) -> Iterator[str]:
     answered = len(ours.offered)
     recorded = [one for one in ours.records if one.usage.input is not None]
     if len(recorded) != answered:
