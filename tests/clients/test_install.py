@@ -256,13 +256,17 @@ def test_after_the_end_clients_send_what_they_would_have_sent(tmp_path: Path, fa
 
 def test_constructors_that_somebody_has_put_around_ours_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Theirs goes on calling ours, which does nothing any more."""
+    monkeypatch.setattr(openai_base.SyncAPIClient, "__init__", BEFORE[2])  # as it is to be in the end
     with agentaccel.install(policy(tmp_path)):
         ours = openai_base.SyncAPIClient.__init__
-        monkeypatch.setattr(openai_base.SyncAPIClient, "__init__", lambda client, **more: ours(client, **more))
-    assert openai_base.SyncAPIClient.__init__ is not ours
+
+        def theirs(client: Any, **more: Any) -> None:
+            ours(client, **more)
+
+        openai_base.SyncAPIClient.__init__ = theirs  # type: ignore[method-assign]
+    assert openai_base.SyncAPIClient.__init__ is theirs
     assert not is_ours(openai.OpenAI(api_key="k"))
     monkeypatch.undo()
-    openai_base.SyncAPIClient.__init__ = BEFORE[2]  # type: ignore[method-assign]
 
 
 # --- asked for twice, and what cannot be meant -----------------------------------------------------------------------

@@ -98,7 +98,9 @@ def restored(sent: Json, written: Json) -> Json:
         name = "messages" if "messages" in whole else "input"
         last = whole[name][-1]
         last["content"].pop()
-        if not last["content"]:
+        if not last["content"] and last.get("role") == "tool":
+            last["content"] = [{"type": "text", "text": ""}]  # the result of a tool that had nothing to say
+        elif not last["content"]:
             whole[name].pop()
     names = [_name(tool) for tool in written.get("tools") or ()]
     if len(set(names)) == len(names) and whole.get("tools"):

@@ -11,7 +11,7 @@ from agentaccel.policy import CachePolicy
 from tests.fuzz.arranged import HERE, note_of, restored, run, spaced
 
 AT_EACH = pytest.mark.parametrize("name", HERE)
-LEFT_ALONE = ("azure chat", "azure responses", "openrouter", "vllm", "mistral", "xai", "server")
+LEFT_ALONE = ("azure chat", "azure responses", "openrouter", "mistral", "xai", "server")
 """Where it is not known what may stand at the end of a conversation."""
 
 
