@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, get_origin
 
-from pydantic import BaseModel
-
 from agentaccel.clients.attempt import Attempt
 from agentaccel.clients.joining import library_behind
 
@@ -22,6 +20,8 @@ _RAW = "x-stainless-raw-response"
 
 def reads_whole(request: Any) -> bool:
     """True if the SDK reads the whole reply before it hands it to its caller, as one of its own models or raw."""
+    from pydantic import BaseModel  # the SDK has loaded it
+
     headers = request.headers if isinstance(request.headers, Mapping) else {}
     modes = {value for name, value in headers.items() if name.lower() == _RAW}
     kind = get_origin(request.cast_to) or request.cast_to
