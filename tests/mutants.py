@@ -12,9 +12,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 
@@ -86,6 +88,26 @@ def running(*tests: str, only: str = "") -> list[str]:
     """The command that runs `tests`, paths from the root, in a copy; of them only those whose name has `only` in it."""
     command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", "."]
     return [*command, "-o", "asyncio_mode=auto", *(["-k", only] if only else []), *tests]
+
+
+Bites = Callable[[Mutant, Path], None]
+
+
+def biting(guards: Sequence[Mutant], command: list[str]) -> tuple[Bites, Callable[[Path], None]]:
+    """The two tests that a suite of guards needs: `command` fails without each of them, and passes with all."""
+
+    @pytest.mark.soak
+    @pytest.mark.parametrize("mutant", guards, ids=lambda mutant: mutant.guard)
+    def fails_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
+        """Chosen by us: a test of a guard that passes without the guard is none."""
+        assert survives(mutant, tmp_path, command) is None
+
+    @pytest.mark.soak
+    def passes_with_every_guard(tmp_path: Path) -> None:
+        """Or the others would prove nothing."""
+        assert survives(None, tmp_path, command) is not None
+
+    return fails_without_the_guard, passes_with_every_guard
 
 
 def survives(mutant: Mutant | None, folder: Path, command: list[str]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -51,7 +52,7 @@ def run_command(observe: bool, store: str | None, command: tuple[str, ...]) -> N
         _failed(command[0], str(error.strerror), _NOT_EXECUTABLE)
 
 
-def prepared(environ: os._Environ[str] | dict[str, str], *, observe: bool, store: str | None) -> dict[str, str]:
+def prepared(environ: Mapping[str, str], *, observe: bool, store: str | None) -> dict[str, str]:
     """The environment of the program. Raises `ConfigError` where what it says contradicts what is asked for."""
     made = dict(environ)
     if observe:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeVar, cast
 from agentaccel.clients import bodies
 from agentaccel.clients.anthropic_inside import reads_whole, response_of, streamed, whole, whole_async
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, Outgoing, stop_announced
-from agentaccel.clients.client_copy import Switch, account_behind, derived, is_off, switch_of
+from agentaccel.clients.client_copy import Switch, account_behind, derived, is_off, library_of, switch_of
 from agentaccel.clients.looking import look_at, peek, peek_async
 from agentaccel.clients.pending import watch_results
-from agentaccel.clients.transport import Route, Target, is_response, library_of, server_of, with_transport
+from agentaccel.clients.transport import Route, Target, is_response, server_of, with_transport
 from agentaccel.concurrency import in_a_loop
 from agentaccel.engine.engine import Engine
 from agentaccel.engine.pending import Server

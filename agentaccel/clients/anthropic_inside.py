@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, get_origin
 
 from agentaccel.clients.attempt import Attempt
-from agentaccel.clients.joining import library_behind
+from agentaccel.clients.client_copy import library_of
 
 _RAW = "x-stainless-raw-response"
 """The header by which the SDK knows that its caller wants the response; "stream" where the caller reads the bytes."""
@@ -82,7 +82,7 @@ def _as_the_sdk_says(http: Any) -> Iterator[None]:
 
     try:
         yield
-    except library_behind(http).TimeoutException as error:
+    except library_of(http).TimeoutException as error:
         raise anthropic.APITimeoutError(request=http.request) from error
     except Exception as error:
         raise anthropic.APIConnectionError(request=http.request) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, TypeVar
@@ -129,6 +130,12 @@ def switch_of(seam: object) -> Switch | None:
 def is_off(switch: Switch | None) -> bool:
     """True if what has this switch has been told to leave calls alone."""
     return switch is not None and not switch.on
+
+
+def library_of(thing: Any) -> Any:
+    """The HTTP library, httpx or httpx2, that a client, request or response belongs to."""
+    roots = {base.__module__.partition(".")[0] for base in type(thing).__mro__}
+    return sys.modules["httpx2" if "httpx2" in roots else "httpx"]
 
 
 def place_of_class(kind: type) -> tuple[str, str] | None:

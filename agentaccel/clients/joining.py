@@ -10,12 +10,12 @@ anew with each. So a stream has no longer than that from its headers on: who set
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentaccel.clients.client_copy import library_of
 from agentaccel.clients.looking import peek, peek_async
 from agentaccel.clock import Clock
 from agentaccel.wire.joining import Broken, StreamJoiner, Unclear, Whole
@@ -54,7 +54,7 @@ class Join:
         if at_most is not None and self.clock.monotonic() - self.began > at_most:
             self.late()
             said = "the reply took longer than its read timeout"
-            raise library_behind(self.request).ReadTimeout(said, request=self.request)
+            raise library_of(self.request).ReadTimeout(said, request=self.request)
         return True
 
     def forgives(self, error: BaseException) -> bool:
@@ -79,7 +79,7 @@ class Join:
                 return None
             case Broken():
                 said = "the stream ended without the end of the reply"
-                raise library_behind(self.request).RemoteProtocolError(said, request=self.request)
+                raise library_of(self.request).RemoteProtocolError(said, request=self.request)
 
     def _made(self, http: Any, status: int, body: bytes) -> Any:
         try:
@@ -143,12 +143,6 @@ def _may_refuse(http: Any) -> bool:
     return http is not None and http.status_code in (400, 403, 404, 405, 422, 501)
 
 
-def library_behind(thing: Any) -> Any:
-    """The HTTP library, httpx or httpx2, that a request or response belongs to."""
-    roots = {base.__module__.partition(".")[0] for base in type(thing).__mro__}
-    return sys.modules["httpx2" if "httpx2" in roots else "httpx"]
-
-
 def _made(http: Any, status: int, body: bytes) -> Any:
     """A response in the place of `http`. Its body is still to be read, by whoever reads that of a response."""
     headers = [(name, value) for name, value in http.headers.raw if name.lower() not in _OF_BODY]
@@ -156,7 +150,7 @@ def _made(http: Any, status: int, body: bytes) -> Any:
     extensions = {**http.extensions}
     if status != http.status_code:
         extensions.pop("reason_phrase", None)
-    stream = library_behind(http).ByteStream(body)
+    stream = library_of(http).ByteStream(body)
     made = type(http)(status, headers=headers, stream=stream, extensions=extensions, history=http.history)
     if (request := getattr(http, "_request", None)) is not None:
         made.request = request

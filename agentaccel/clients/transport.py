@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from agentaccel.clients import bodies
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, Outgoing, stop_announced
-from agentaccel.clients.client_copy import Switch, account_in, derived, is_off, switch_of
+from agentaccel.clients.client_copy import Switch, account_in, derived, is_off, library_of, switch_of
 from agentaccel.clients.looking import Look, look_at, peek, peek_async
 from agentaccel.clients.pending import watch_later, watch_results
 from agentaccel.concurrency import in_a_loop
@@ -47,12 +47,6 @@ class Route(Protocol):
     """Where a request goes, told by its URL; None for what is no model call."""
 
     def __call__(self, url: Any) -> Target | None: ...
-
-
-def library_of(client: Any) -> Any:
-    """The HTTP library, httpx or httpx2, that `client` belongs to."""
-    roots = {base.__module__.partition(".")[0] for base in type(client).__mro__}
-    return sys.modules["httpx2" if "httpx2" in roots else "httpx"]
 
 
 def is_response(thing: Any) -> bool:

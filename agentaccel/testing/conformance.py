@@ -149,7 +149,7 @@ def _both(*calls: ScriptedReply) -> ScriptedReply:
     return ScriptedReply(content=tuple(block for one in calls for block in one.content))
 
 
-SCRIPT: Sequence[Conversation] = (
+SCRIPT = (
     Conversation(
         match="Where is order 7?",
         replies=(
@@ -271,7 +271,7 @@ def _seen(scenario: _Scenario, framework: Framework, wire: str, means: Means | N
     threads = set(threading.enumerate())
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = stack.enter_context(serve(script=Script(conversations=tuple(SCRIPT)), faults=scenario.faults or None))
+        server = stack.enter_context(serve(script=Script(conversations=SCRIPT), faults=scenario.faults or None))
         own = StorePolicy(path=folder / "trace.db")
         kept = replace(policy, store=own, strict=True)
         with _taking_part(means, kept, desk.tools()) as (accel, tools):

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from tests.mutants import Mutant, running, survives
+from tests.mutants import Mutant, biting, running
 
 GUARDS = (
     Mutant(
@@ -78,15 +74,4 @@ GUARDS = (
 )
 COMMAND = [*running("tests/clients/test_install.py"), "-o", "timeout=60"]
 
-
-@pytest.mark.soak
-@pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
-def test_they_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
-    """Chosen by us: a test of a guard that passes without the guard is none."""
-    assert survives(mutant, tmp_path, COMMAND) is None
-
-
-@pytest.mark.soak
-def test_with_every_guard_they_pass(tmp_path: Path) -> None:
-    """Or the others would prove nothing."""
-    assert survives(None, tmp_path, COMMAND) is not None
+test_they_fail_without_the_guard, test_with_every_guard_they_pass = biting(GUARDS, COMMAND)

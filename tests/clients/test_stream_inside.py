@@ -18,21 +18,8 @@ from agentaccel.testing import ManualClock
 from agentaccel.testing.virtual import EmulatedTransport, run
 from agentaccel_emulator import Emulator
 from agentaccel_emulator.faults import FaultsLike
+from tests.clients.test_eager_tools import ASK, REPLY, SCHEMA
 from tests.driver import Json
-
-CALLS = [{"q": "first"}, {"q": "second"}]
-REPLY: Json = {
-    "content": [
-        {"type": "text", "text": "Let me look at both of them, one after the other. " * 4},
-        {"type": "tool_use", "name": "search", "input": CALLS[0]},
-        {"type": "text", "text": "The second one may tell us more about what happened before. " * 8},
-        {"type": "tool_use", "name": "search", "input": CALLS[1]},
-    ],
-    "first_token": 1.0,
-    "tokens_per_second": 20.0,
-}
-SCHEMA: Json = {"type": "object", "properties": {"q": {"type": "string"}}}
-ASK = "Find both."
 
 
 class Desk:

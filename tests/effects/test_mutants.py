@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from tests.effects import (
     guards_of_arguments,
     guards_of_found,
@@ -17,7 +13,7 @@ from tests.effects import (
     guards_of_texts,
     guards_of_words,
 )
-from tests.mutants import Mutant, running, survives
+from tests.mutants import biting, running
 
 GUARDS = (
     *guards_of_words.GUARDS,
@@ -37,15 +33,4 @@ FAST = [
 ]
 COMMAND = [*running(*FAST), "-m", "not traces"]
 
-
-@pytest.mark.soak
-@pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
-def test_the_corpora_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
-    """Chosen by us: a safety test that passes without what it tests is none."""
-    assert survives(mutant, tmp_path, COMMAND) is None
-
-
-@pytest.mark.soak
-def test_with_every_guard_they_pass(tmp_path: Path) -> None:
-    """Or the others would prove nothing."""
-    assert survives(None, tmp_path, COMMAND) is not None
+test_the_corpora_fail_without_the_guard, test_with_every_guard_they_pass = biting(GUARDS, COMMAND)

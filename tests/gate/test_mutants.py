@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
-from tests.mutants import Mutant, running, survives
+from tests.mutants import Mutant, biting, running
 
 GUARDS = (
     Mutant(
@@ -49,15 +45,4 @@ GUARDS = (
 
 COMMAND = running("tests/gate/test_interleavings.py", "tests/gate/test_turns.py")
 
-
-@pytest.mark.soak
-@pytest.mark.parametrize("mutant", GUARDS, ids=lambda mutant: mutant.guard)
-def test_the_interleavings_fail_without_the_guard(mutant: Mutant, tmp_path: Path) -> None:
-    """Chosen by us: a safety test that passes without what it tests is none."""
-    assert survives(mutant, tmp_path, COMMAND) is None
-
-
-@pytest.mark.soak
-def test_with_every_guard_they_pass(tmp_path: Path) -> None:
-    """Or the others would prove nothing."""
-    assert survives(None, tmp_path, COMMAND) is not None
+test_the_interleavings_fail_without_the_guard, test_with_every_guard_they_pass = biting(GUARDS, COMMAND)
