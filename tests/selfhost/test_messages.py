@@ -488,13 +488,15 @@ def test_the_senders_own_refusals_reach_him_as_they_came(accel: Accel, tmp_path:
     assert [(one.outcome, one.status) for one in records(tmp_path)] == [("failed", 400)]
 
 
-def test_what_a_gateway_refuses_is_not_asked_again(accel: Accel) -> None:
-    """As before: only servers of one's own are, and this one has not said to be one."""
-    text = EXTRA.replace("cache_salt", "cache_control")
-    server = Loopback({PATH: Answer({"error": {"message": text}}, 400), "/v1/models": several("openai")})
-    with serving(server), pytest.raises(anthropic.BadRequestError):
+def test_what_a_gateway_refuses_is_not_asked_again(tmp_path: Path) -> None:
+    """As before: only servers of one's own are, and this one has not said to be one. A diagnosis is asked for by a
+    field of its own, which is the one that is refused."""
+    answer = Answer({"error": {"message": EXTRA.replace("cache_salt", "diagnostics")}}, 400)
+    server = Loopback({PATH: answer, "/v1/models": several("openai")})
+    policy = CachePolicy(diagnostics=True)
+    with serving(server), an_accel(tmp_path, cache=policy) as accel, pytest.raises(anthropic.BadRequestError):
         talk(accel, server, anthropic.Anthropic, ask=CLAUDE, platform="api")
-    assert len(server.calls) == 1
+    assert ["diagnostics" in one.body for one in server.calls] == [True]
 
 
 # --- what is read -----------------------------------------------------------------------------------------------------
