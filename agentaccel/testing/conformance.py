@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import tempfile
 import threading
 from collections import Counter
@@ -33,6 +32,7 @@ from agentaccel.installation import install
 from agentaccel.policy import CachePolicy, Policy, StorePolicy, ToolPolicy
 from agentaccel.records import TurnRecord
 from agentaccel.store.store import open_reader
+from agentaccel.testing.states import differences, same_but_ids
 from agentaccel.types import Cause
 from agentaccel_emulator import Conversation, Fault, RunningServer, Script, ScriptedReply, call, say, serve
 
@@ -175,8 +175,9 @@ SCRIPT = (
 class _Conduct:
     """What can be seen of a scenario from outside."""
 
-    states: list[Any] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
+    states: dict[str, Any] = field(default_factory=dict)
+    """By question, as all of them are: conversations at once end in any order."""
+    errors: dict[str, str] = field(default_factory=dict)
     ran: list[tuple[str, str, bool]] = field(default_factory=list)
     cancelled: int = 0
     statuses: list[int] = field(default_factory=list)
@@ -225,9 +226,9 @@ SCENARIOS = (
 async def _held(scenario: _Scenario, setting: Setting, framework: Framework, desk: _Desk, seen: _Conduct) -> None:
     async def asked(ask: Ask, question: str, conversation: str) -> None:
         try:
-            seen.states.append(await ask(question, conversation))
+            seen.states[question] = await ask(question, conversation)
         except Exception as error:  # noqa: BLE001 - whatever the framework raises is what is compared
-            seen.errors.append(f"{type(error).__name__}: {error}")
+            seen.errors[question] = f"{type(error).__name__}: {error}"
 
     async with framework(setting) as ask:
         if scenario.cancel:
@@ -237,7 +238,8 @@ async def _held(scenario: _Scenario, setting: Setting, framework: Framework, des
             waits.cancel()
             task.cancel()
             [ended] = await asyncio.gather(task, return_exceptions=True)
-            seen.errors += [type(ended).__name__] if ended is not None else []
+            if ended is not None:
+                seen.errors[scenario.asked[0][0]] = type(ended).__name__
         elif scenario.at_once:
             await asyncio.gather(*[asked(ask, *one) for one in scenario.asked])
         else:
@@ -321,57 +323,33 @@ def _look_at(server: RunningServer, seen: _Conduct) -> None:
 
 # --- What is compared -------------------------------------------------------------------------------------------------
 
-_IDS = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|"
-    r"127\.0\.0\.1:\d+|"
-    r"\b(?:msg|toolu|call|fc|resp|chatcmpl|req|run|lc_run|rs|gen)[_-]+[\w-]{6,}"
-)
-"""What providers and frameworks call messages, calls and runs, and where the emulator is."""
-_LEFT_OUT = ("usage", "usage_metadata", "token_usage", "created", "created_at", "timestamp", "completed_at")
-"""Fields that cannot be equal: what was billed, and when it was."""
-
-
-def same_but_ids(state: Any) -> Any:
-    """A state with its ids numbered in the order in which they stand, and without usage and times."""
-    numbers: dict[str, str] = {}
-
-    def text(value: str) -> str:
-        return _IDS.sub(lambda found: numbers.setdefault(found[0], f"id-{len(numbers)}"), value)
-
-    def walk(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {text(str(name)): walk(one) for name, one in value.items() if name not in _LEFT_OUT}
-        if isinstance(value, list | tuple):
-            return [walk(one) for one in value]
-        return text(value) if isinstance(value, str) else value
-
-    return walk(state)
-
-
-def _differences(bare: Any, ours: Any, path: str = "state") -> Iterator[str]:
-    """The places where two states differ, in words."""
-    if isinstance(bare, dict) and isinstance(ours, dict):
-        for name in sorted({*bare, *ours}):
-            yield from _differences(bare.get(name, "(nothing)"), ours.get(name, "(nothing)"), f"{path}.{name}")
-    elif isinstance(bare, list) and isinstance(ours, list) and len(bare) == len(ours):
-        for i, (one, other) in enumerate(zip(bare, ours, strict=True)):
-            yield from _differences(one, other, f"{path}[{i}]")
-    elif bare != ours:
-        yield f"{path} is {_short(ours)}, and was {_short(bare)}"
-
-
-def _short(value: Any) -> str:
-    said = repr(value)
-    return said if len(said) <= 200 else f"{said[:200]}…"
-
 
 def _faults(scenario: _Scenario, bare: _Conduct, ours: _Conduct, wire: str, guesses: bool) -> Iterator[str]:
     missing = scenario.calls - {one[0] for one in bare.ran}
     if missing:
-        yield f"without agentaccel the agent does not call {', '.join(sorted(missing))}: {bare.errors or 'no error'}"
-    yield from _differences(same_but_ids(bare.states), same_but_ids(ours.states))
-    if same_but_ids(bare.errors) != same_but_ids(ours.errors):
-        yield f"it raised {ours.errors or 'nothing'}, and used to raise {bare.errors or 'nothing'}"
+        raised = [*bare.errors.values()] or "no error"
+        yield f"without agentaccel the agent does not call {', '.join(sorted(missing))}: {raised}"
+    for number, (question, _) in enumerate(scenario.asked):
+        yield from _answered_otherwise(question, bare, ours, f"state[{number}]")
+    yield from _run_otherwise(bare, ours, guesses)
+    if ours.statuses != bare.statuses:
+        yield f"the provider answered {ours.statuses}, and used to answer {bare.statuses}"
+    if ours.offered != bare.offered:
+        yield "the model is offered tools that its author did not give it, or not those that he gave it"
+    yield from (f"left behind: {one}" for one in ours.left if one not in bare.left)
+    yield from (f"an object of the user's was changed: {one}" for one in ours.changed if one not in bare.changed)
+    yield from _misrecorded(scenario, ours, wire)
+
+
+def _answered_otherwise(question: str, bare: _Conduct, ours: _Conduct, path: str) -> Iterator[str]:
+    was, state = (same_but_ids(one.states.get(question)) for one in (bare, ours))
+    yield from differences(was, state, path)
+    used, raised = (same_but_ids(one.errors.get(question, "nothing")) for one in (bare, ours))
+    if raised != used:
+        yield f"it raised {raised}, and used to raise {used}"
+
+
+def _run_otherwise(bare: _Conduct, ours: _Conduct, guesses: bool) -> Iterator[str]:
     counted, before = Counter(one[:2] for one in ours.ran), Counter(one[:2] for one in bare.ran)
     for name, argument in sorted(counted.keys() | before.keys()):
         more = counted[name, argument] - before[name, argument]
@@ -382,13 +360,6 @@ def _faults(scenario: _Scenario, bare: _Conduct, ours: _Conduct, wire: str, gues
             yield f"{name}({argument!r}) was begun before the model had asked for it"
     if ours.cancelled != bare.cancelled:
         yield f"{ours.cancelled} tools were cancelled, and used to be {bare.cancelled}"
-    if ours.statuses != bare.statuses:
-        yield f"the provider answered {ours.statuses}, and used to answer {bare.statuses}"
-    if ours.offered != bare.offered:
-        yield "the model is offered tools that its author did not give it, or not those that he gave it"
-    yield from (f"left behind: {one}" for one in ours.left if one not in bare.left)
-    yield from (f"an object of the user's was changed: {one}" for one in ours.changed if one not in bare.changed)
-    yield from _misrecorded(scenario, ours, wire)
 
 
 def _misrecorded(scenario: _Scenario, ours: _Conduct, wire: str) -> Iterator[str]:
