@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
@@ -22,7 +22,7 @@ from agentaccel.effects.spec import ToolSpec
 from agentaccel.engine.conversation import own_id
 from agentaccel.engine.engine import Engine
 from agentaccel.engine.lineage import Registry
-from agentaccel.engine.scope import OnlyRuns, Session, bypassed, current
+from agentaccel.engine.scope import CallAnswerer, OnlyRuns, Session, bypassed, current, tool_call_of
 from agentaccel.errors import ConfigError
 from agentaccel.former import warn_former
 from agentaccel.hooks import Hook, HookList, Listener, listener_of
@@ -40,6 +40,7 @@ from agentaccel.wire import dialect
 log = logging.getLogger("agentaccel")
 
 C = TypeVar("C")
+T = TypeVar("T")
 AnyTool = Callable[..., Any]
 F = TypeVar("F", bound=AnyTool)
 
@@ -92,6 +93,7 @@ class Accel:
             background=self._background,
         )
         self._toolbox = Toolbox(self._clock, self._recorder, self._registry, self._listeners, self._speculator)
+        self._calls: CallAnswerer = OnlyRuns() if off else self._toolbox
 
     # --- touch point 1: the model call --------------------------------------------------------------------------------
 
@@ -228,6 +230,38 @@ class Accel:
             return self._wrapped(function, name, spec)
         return lambda decorated: self._wrapped(decorated, name, spec)
 
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        execute: Callable[[], Awaitable[T]],
+        *,
+        id: str | None = None,  # noqa: A002 - the word of the providers
+    ) -> T:
+        """Answer one tool call, by an early run or by `execute`, and record the call: for frameworks and loops that run
+        tools themselves. Exceptions pass untouched.
+
+            result = await accel.call_tool("search", {"query": "lamps"}, lambda: search("lamps"), id=call.id)
+
+        It belongs to the session that is open here, else to the conversation whose model has asked for it. A function
+        that `tool` has wrapped under that `name` is what may be run early, and is taken to give what `execute` gives.
+        Cancelling the caller cancels `execute`. Raises `ConfigError` if `name` is no string or `execute` no function.
+        """
+        result: T = await self._calls.run(tool_call_of(name, arguments, execute, id), execute)
+        return result
+
+    def call_tool_sync(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        execute: Callable[[], T],
+        *,
+        id: str | None = None,  # noqa: A002 - the word of the providers
+    ) -> T:
+        """`call_tool` for tools that are plain functions, where no event loop runs, or beside one in a thread."""
+        result: T = self._calls.run_here(tool_call_of(name, arguments, execute, id), execute)
+        return result
+
     def _wrapped(self, tool: F, name: str | None, spec: ToolSpec | None) -> F:
         return tool if self.policy.mode == "off" else self._toolbox.wrap(tool, name, spec)
 
@@ -260,8 +294,7 @@ class Accel:
             conversation.agent = agent or conversation.agent
             conversation.tenant = tenant
             conversation.parent = conversation.parent or parent
-        calls = OnlyRuns() if self.policy.mode == "off" else self._toolbox
-        return Session(conversation, calls, self._background, self._announce, owner=self._registry.owner)
+        return Session(conversation, self._calls, self._background, self._announce, owner=self._registry.owner)
 
     def _announce(self, session: Session, create: Callable[..., object], request: dict[str, Any]) -> None:
         """What `Session.prewarm` was given; nothing of ours is raised there."""

@@ -206,6 +206,26 @@ async def test_what_a_sessions_tool_cannot_run_is_refused_in_words(accel: Accel)
     assert not recorded(accel)
 
 
+async def test_a_framework_runs_a_call_through_its_executor_and_has_it_recorded(accel: Accel) -> None:
+    """`Accel.call_tool`, in a session and in none, and its twin for plain functions; what is raised is raised."""
+    async with accel.session("s"):
+        assert await accel.call_tool("t", {"a": 1}, partial(search_async, "x"), id="toolu_1") == "x:10"
+    assert accel.call_tool_sync("u", {}, lambda: "here") == "here"
+    with pytest.raises(ZeroDivisionError):
+        accel.call_tool_sync("v", {}, lambda: 1 // 0)
+    rows = [(one.session, one.name, one.outcome) for one in recorded(accel)]
+    assert rows == [("s", "t", "ok"), ("", "u", "ok"), ("", "v", "failed")]
+    wrong: Any = accel.call_tool_sync
+    with pytest.raises(ConfigError, match="tool takes a name, arguments and a function"):
+        wrong(7, {}, lambda: None)
+
+
+async def test_switched_off_a_framework_runs_its_tools_and_nothing_else() -> None:
+    with Accel(Policy(mode="off")) as off:
+        assert await off.call_tool("t", {}, partial(search_async, "x")) == "x:10"
+        assert off.call_tool_sync("t", {}, lambda: 7) == 7
+
+
 async def test_concurrent_sessions_record_their_own_tools(accel: Accel) -> None:
     """One context variable, two tasks held in mid-flight."""
     gate = asyncio.Event()

@@ -164,36 +164,34 @@ class Announce(Protocol):
 
 
 class CallAnswerer(Protocol):
-    """Answers the tool calls of sessions."""
+    """Answers tool calls."""
 
     async def run(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any: ...
+    def run_here(self, call: ToolCall, execute: Callable[[], Any]) -> Any: ...
     async def run_unrecorded(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any: ...
     def left(self, conversation: Conversation) -> None: ...
 
 
 class OnlyRuns:
-    """Runs the tool calls of sessions and does nothing else: agentaccel is off."""
+    """Runs tool calls and does nothing else: agentaccel is off."""
 
     async def run(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any:
         return await execute()
 
     run_unrecorded = run
 
+    def run_here(self, call: ToolCall, execute: Callable[[], Any]) -> Any:
+        return execute()
+
     def left(self, conversation: Conversation) -> None:
         pass
 
 
-def _call_of(
-    name: object, arguments: Any, execute: Any, provider_id: str | None
-) -> tuple[ToolCall, Callable[[], Awaitable[Any]]]:
-    """A call, and what runs it, in the present form of `Session.tool` or in the former one."""
-    if isinstance(name, ToolCall):
-        warn_former("Session.tool(call, execute)", "Session.tool(name, arguments, execute)")
-        return name, execute or arguments
-    run: Callable[[], Awaitable[Any]] = execute
-    if not isinstance(name, str) or not callable(run):
+def tool_call_of(name: object, arguments: Any, execute: object, provider_id: str | None) -> ToolCall:
+    """What somebody who runs a tool says of the call. Raises `ConfigError` where that cannot be meant."""
+    if not isinstance(name, str) or not callable(execute):
         raise ConfigError("tool takes a name, arguments and a function: tool('search', {'query': 'lamps'}, run)")
-    return ToolCall(name=name, arguments=arguments, id=provider_id), run
+    return ToolCall(name=name, arguments=arguments, id=provider_id)
 
 
 class Session:
@@ -276,7 +274,12 @@ class Session:
         call runs and is not recorded. `tool(call, execute)` is the former form. Raises `ConfigError` if `name` is no
         string or `execute` no function.
         """
-        call, execute = _call_of(call or name, arguments, execute, id)
+        former = call or name
+        if isinstance(former, ToolCall):
+            warn_former("Session.tool(call, execute)", "Session.tool(name, arguments, execute)")
+            call, execute = former, execute or arguments
+        else:
+            call = tool_call_of(name, arguments, execute, id)
         if self.closed:
             return await self._calls.run_unrecorded(call, execute)
         entered = enter(Stay(self))  # another one may be open in here

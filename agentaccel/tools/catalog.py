@@ -58,6 +58,9 @@ class Declared(TypedDict, total=False):
     prefetch: Callable[[str], Awaitable[None]]
     prewarm: Callable[[], Awaitable[None]]
     kind: Kind
+    server: Mapping[str, Any]
+    listing: Mapping[str, Any]
+    earlier_listing: Mapping[str, Any]
 
 
 def declared_spec(declared: Declared) -> ToolSpec | None:

@@ -94,13 +94,25 @@ class Toolbox(Calling):
 
     async def run(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any:
         """`call` through `execute`, as `Session.tool` does it."""
-        session = current.get().of(self.registry.owner).session
-        with self.watch(call, self.serving.tools.of(call.name, session.id if session is not None else "")) as watch:
+        with self.watch(call, self._known(call)) as watch:
             if watch.found is not None:
                 result = await watch.answer(execute)
                 if result is not MISS:
                     return result
             return watch.returned(await execute())
+
+    def run_here(self, call: ToolCall, execute: Callable[[], Any]) -> Any:
+        """The same without an event loop."""
+        with self.watch(call, self._known(call)) as watch:
+            if watch.found is not None:
+                result = watch.answer_here()
+                if result is not MISS:
+                    return result
+            return watch.returned(execute())
+
+    def _known(self, call: ToolCall) -> KnownTool:
+        session = current.get().of(self.registry.owner).session
+        return self.serving.tools.of(call.name, session.id if session is not None else "")
 
     async def run_unrecorded(self, call: ToolCall, execute: Callable[[], Awaitable[Any]]) -> Any:
         """`call` through `execute` in a session that was left: what it may write is seen all the same."""

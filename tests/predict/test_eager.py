@@ -137,6 +137,21 @@ def test_a_call_through_the_sessions_own_method_is_served_too() -> None:
     assert agent.log == ["look a"]
 
 
+def test_a_call_of_a_framework_that_runs_tools_itself_is_served_too() -> None:
+    """`Accel.call_tool`, in no session: the conversation is the one whose model has asked."""
+    from agentaccel.testing.virtual import run
+
+    agent = Agent()
+    look = agent.reads(seconds=2.0)
+
+    async def main() -> Any:
+        await agent.model(LOOK, gap=1.5)
+        return await agent.timed(agent.accel.call_tool(LOOK.name, LOOK.arguments, lambda: look("a"), id=LOOK.id))
+
+    assert run(main, agent.clock) == ("a=0", 0.5)
+    assert agent.log == ["look a"]
+
+
 def test_switched_off_nothing_begins_before_its_call() -> None:
     agent = Agent(ToolPolicy(eager=False))
     look = agent.reads()
