@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("segments",),
     ("types",),
     ("records",),
-    ("policy", "hooks"),
+    ("policy", "hooks", "beside"),
     (
         "wire",
         "cache",

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from agentaccel.testing.conformance import Ask, Setting
+from agentaccel.testing.conformance import GATED, READS, Ask, Setting
 
 
 @asynccontextmanager
@@ -21,6 +21,7 @@ async def langchain(setting: Setting) -> AsyncIterator[Ask]:
         tools=_langchain_tools(setting),
         system_prompt=setting.instructions,
         checkpointer=InMemorySaver(),
+        middleware=_langchain_middleware(setting),
     )
     yield _graph(agent)
 
@@ -32,15 +33,20 @@ async def langgraph(setting: Setting) -> AsyncIterator[Ask]:
     from langgraph.graph import START, MessagesState, StateGraph
     from langgraph.prebuilt import ToolNode, tools_condition
 
-    tools = _langchain_tools(setting)
-    model = _chat_model(setting).bind_tools(tools)
+    tools, chat, around = _langchain_tools(setting), _chat_model(setting), dict[str, Any]()
+    if setting.accel is not None:
+        from agentaccel_langgraph import AccelMiddleware, wrap_model
+
+        ours = AccelMiddleware(setting.accel, tools=tools, beside=[], reads=READS | GATED, needs_approval=GATED)
+        chat, around = wrap_model(setting.accel, chat), {"awrap_tool_call": ours.awrap_tool_call}
+    model = chat.bind_tools(tools)
 
     async def think(state: MessagesState) -> Any:
         return {"messages": [await model.ainvoke([("system", setting.instructions), *state["messages"]])]}
 
     graph = StateGraph(MessagesState)
     graph.add_node("think", think)
-    graph.add_node("tools", ToolNode(tools, handle_tool_errors=False))
+    graph.add_node("tools", ToolNode(tools, handle_tool_errors=False, **around))
     graph.add_edge(START, "think")
     graph.add_conditional_edges("think", tools_condition)
     graph.add_edge("tools", "think")
@@ -57,8 +63,15 @@ async def deepagents(setting: Setting) -> AsyncIterator[Ask]:
         tools=_langchain_tools(setting),
         system_prompt=setting.instructions,
         checkpointer=InMemorySaver(),
+        middleware=_langchain_middleware(setting),
     )
     yield _graph(agent)
+
+
+def _langchain_middleware(setting: Setting) -> list[Any]:
+    from agentaccel_langgraph import accelerated
+
+    return [] if setting.accel is None else accelerated(setting.accel, reads=READS | GATED, needs_approval=GATED)
 
 
 def _chat_model(setting: Setting) -> Any:

@@ -20,6 +20,7 @@ from pathlib import Path
 NEEDED = (
     "agentaccel/py.typed",
     "agentaccel_emulator/py.typed",
+    "agentaccel_langgraph/py.typed",
     "agentaccel/facts/anthropic.toml",
     "agentaccel/facts/priors.toml",
     "agentaccel/effects/shell.toml",
@@ -57,7 +58,7 @@ def check_contents(wheel: Path) -> None:
     missing = [name for name in NEEDED if name not in names]
     if missing:
         raise Failed(f"the wheel lacks {', '.join(missing)}")
-    ours = ("agentaccel/", "agentaccel_emulator/", "agentaccel-")
+    ours = ("agentaccel/", "agentaccel-", "agentaccel_")
     stray = sorted({name.split("/")[0] for name in names if not name.startswith(ours)})
     if stray:
         raise Failed(f"the wheel holds more than agentaccel: {', '.join(stray)}")
