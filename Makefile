@@ -118,7 +118,9 @@ $(VENV)/frameworks/%/.installed: tests/frameworks/%.txt pyproject.toml
 .PRECIOUS: $(VENV)/frameworks/%/.installed
 
 frameworks-%: $(VENV)/frameworks/%/.installed
-	@echo "frameworks $*: $$(sed -n "/==/p" tests/frameworks/$*.txt | tr "\n" " ")" && $(VENV)/frameworks/$*/bin/python -m pytest -n auto -m frameworks tests/frameworks
+	@echo "frameworks $*: $$(sed -n "/==/p" tests/frameworks/$*.txt | tr "\n" " ")"
+	$(VENV)/frameworks/$*/bin/python -m pytest -n auto -m frameworks tests/frameworks
+	$(VENV)/frameworks/$*/bin/python -m mypy --follow-imports=silent $$(sed -n "s|^# types: |adapters/|p" tests/frameworks/$*.txt)
 
 frameworks: $(FRAMEWORKS:%=frameworks-%)  ## agents of each framework are what they were, with what goes together of its versions
 

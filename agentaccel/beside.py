@@ -36,7 +36,7 @@ def stopped(parts: Iterable[object], may_stop: Callable[[object], bool]) -> Stop
             _say(name, "it may stop tools, for all that is known here, and so none is run early")
         if row is not None and "says" in row:
             _say(name, row["says"])
-        names = ALL if said is ALL or names is ALL else names | said
+        names = None if said is None or names is None else names | said
     return names
 
 

@@ -1,8 +1,6 @@
 """agentaccel in LangChain's `create_agent`, in deepagents, and in graphs of LangGraph that are written by hand.
 
     agent = create_agent(model, tools, middleware=accelerated(accel, [], reads=["find_order"]))
-
-`pip install 'agentaccel[langgraph]'`.
 """
 
 from agentaccel_langgraph.middleware import AccelMiddleware, accelerated
