@@ -214,8 +214,8 @@ GUARDS = (
         "test_lookalikes.py::test_removed_means_that_nothing_is_remembered",
         Mutant(
             guard="memory where we were removed",
-            at="agentaccel.accel:Accel.session",
-            old='OnlyRuns() if self.policy.mode == "off" else self._toolbox',
+            at="agentaccel.accel:Accel.__init__",
+            old="OnlyRuns() if off else self._toolbox",
             new="self._toolbox",
         ),
     ),
