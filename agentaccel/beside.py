@@ -60,7 +60,7 @@ def _stopped_by(part: object, row: Mapping[str, Any]) -> Stopped:
         return frozenset({named})
     if not isinstance(named, Iterable):
         return ALL
-    return frozenset(one if isinstance(one, str) else str(getattr(one, "name", one)) for one in named) or ALL
+    return frozenset((one if isinstance(one, str) else str(getattr(one, "name", one))).strip() for one in named) or ALL
 
 
 _ONCE = Once()

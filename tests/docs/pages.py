@@ -45,6 +45,9 @@ ELSEWHERE = {
 }
 """Commands that a page may show and that are not run here, and why."""
 
+FRAMEWORKS = {"docs/how-to/langgraph.md": "deepagents"}
+"""Pages that need an agent framework, and which: `tests/frameworks/test_pages.py` runs them."""
+
 _FENCE = re.compile(r"^( *)```(\w+)?([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _INCLUDE = re.compile(r'^--8<-- "([^"]+)"$', re.MULTILINE)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.children import in_a_child
-from tests.docs.pages import ELSEWHERE, PAGES, ROOT, Block, blocks, commands, generator, main, use
+from tests.docs.pages import ELSEWHERE, FRAMEWORKS, PAGES, ROOT, Block, blocks, commands, generator, main, use
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -44,7 +44,7 @@ SLOW = {
 ENGINE = ["docs/how-to/real-engine.md"]
 """Pages that need a real engine: `tests/selfhost/engine` runs them."""
 
-QUICK = [page for page in PAGES if page not in SLOW and page not in ENGINE]
+QUICK = [page for page in PAGES if page not in SLOW and page not in ENGINE and page not in FRAMEWORKS]
 
 
 def apart(pages: list[str]) -> dict[str, str]:
