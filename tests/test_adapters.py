@@ -46,7 +46,8 @@ def test_each_adapter_is_in_the_wheel_and_has_an_extra() -> None:
     assert ADAPTERS
     for adapter in ADAPTERS:
         assert f'"adapters/{adapter.name}",' in settings
-        assert re.search(rf"^{adapter.name.removeprefix('agentaccel_')} = \[", settings, re.MULTILINE)
+        extra = adapter.name.removeprefix("agentaccel_").replace("_", "-")
+        assert re.search(rf"^{extra} = \[", settings, re.MULTILINE)
 
 
 def test_agentaccel_knows_no_adapter() -> None:

@@ -7,7 +7,6 @@ Blocks of a page belong together and are taken in order, in one folder of their 
   be what it prints, blank lines apart, and `…` stands for anything. `$ agentaccel selfhost serve …` runs until the end
   of the page
 - `json`, `toml` must parse, and `text` may be anything
-- `diff` changes the example that its title names: `tests/frameworks/test_examples.py` runs that
 - a block that includes a file of the repository (`--8<--`) is as good as that file: it must exist, and examples run
 
 `python -m tests.docs.pages PAGE…` runs pages in this process, against one emulator, and prints what failed as JSON.
@@ -46,7 +45,10 @@ ELSEWHERE = {
 }
 """Commands that a page may show and that are not run here, and why."""
 
-FRAMEWORKS = {"docs/how-to/langgraph.md": "deepagents"}
+FRAMEWORKS = {
+    "docs/how-to/langgraph.md": "deepagents",
+    "docs/how-to/pydantic-ai.md": "pydantic_ai",
+}
 """Pages that need an agent framework, and which: `tests/frameworks/test_pages.py` runs them."""
 
 _FENCE = re.compile(r"^( *)```(\w+)?([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -113,8 +115,6 @@ def use(block: Block, names: dict[str, Any], page: str, serving: ExitStack | Non
     included = _INCLUDE.findall(block.text)
     if included:
         assert all((ROOT / name).is_file() for name in included), included
-    elif block.kind == "diff":
-        assert (ROOT / block.title).is_file(), block.title
     elif block.title:
         Path(block.title).parent.mkdir(parents=True, exist_ok=True)
         Path(block.title).write_text(block.text, encoding="utf-8")

@@ -113,7 +113,12 @@ async def pydantic_ai(setting: Setting) -> AsyncIterator[Ask]:
     from pydantic_ai import Agent
 
     async with _pydantic_model(setting) as model:
-        agent: Any = Agent(model, instructions=setting.instructions, tools=[*setting.tools.values()])
+        agent: Any = Agent(
+            model,
+            instructions=setting.instructions,
+            tools=[*setting.tools.values()],
+            capabilities=_pydantic_capabilities(setting),
+        )
         histories = dict[str, Any]()
 
         async def ask(question: str, conversation: str) -> Any:
@@ -122,6 +127,14 @@ async def pydantic_ai(setting: Setting) -> AsyncIterator[Ask]:
             return json.loads(result.all_messages_json())
 
         yield ask
+
+
+def _pydantic_capabilities(setting: Setting) -> list[Any]:
+    if setting.accel is None:
+        return []
+    from agentaccel_pydantic_ai import AccelCapability
+
+    return [AccelCapability(setting.accel, reads=READS | GATED, needs_approval=GATED)]
 
 
 @asynccontextmanager
