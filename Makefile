@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=  # the tests start many processes, which would
 LEGS := $(basename $(notdir $(wildcard tests/legs/*.txt)))
 FRAMEWORKS := $(basename $(notdir $(wildcard tests/frameworks/*.txt)))
 
-.PHONY: demo demo-local test check frameworks golden bench bench-check engine engines figures ci-all programs traces soak wheel docs format clean
+.PHONY: demo demo-local test check frameworks bench-frameworks latest golden bench bench-check engine engines figures ci-all programs traces soak wheel docs format clean
 
 $(STAMP): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -123,6 +123,22 @@ frameworks-%: $(VENV)/frameworks/%/.installed
 	$(VENV)/frameworks/$*/bin/python -m mypy --follow-imports=silent $$(sed -n "s|^# types: |adapters/|p" tests/frameworks/$*.txt)
 
 frameworks: $(FRAMEWORKS:%=frameworks-%)  ## agents of each framework are what they were, with what goes together of its versions
+
+bench-frameworks: $(FRAMEWORKS:%=$(VENV)/frameworks/%/.installed)  ## what agentaccel saves in each framework, in real time; ten minutes
+	@for leg in $(FRAMEWORKS); do $(VENV)/frameworks/$$leg/bin/python -m benchmarks frameworks || exit 1; done
+
+# The same sets without their versions, made anew: what a user gets who installs today.
+$(VENV)/latest/%/.installed: tests/frameworks/%.txt
+	@rm -rf $(@D) && mkdir -p $(@D) && sed "s/==.*//" $< > $(@D).txt
+	@$(PYTHON) -m venv $(@D) && $(@D)/bin/python -m pip install -q --disable-pip-version-check -r $(@D).txt -r tests/legs/requirements.in -e .
+
+latest-%: $(VENV)/latest/%/.installed
+	@$(VENV)/latest/$*/bin/python -m pip list --format=freeze | grep -xE "$$(sed -n "s/\(\[.*\)*==.*/==.*/p" tests/frameworks/$*.txt | paste -sd"|")"
+	@$(VENV)/latest/$*/bin/python -m pytest -n auto -m frameworks tests/frameworks
+
+latest:  ## install the newest of everything that agents are made of, and say what broke
+	@broke=; for leg in $(FRAMEWORKS); do $(MAKE) --no-print-directory latest-$$leg || broke="$$broke $$leg"; done; \
+	echo "latest: $${broke:-nothing} broke" && test -z "$$broke"
 
 wheel: $(STAMP)  ## build the wheel and try it in an empty folder and a fresh environment
 	rm -rf dist && $(BIN)/python -m build -q
