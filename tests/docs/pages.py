@@ -7,6 +7,7 @@ Blocks of a page belong together and are taken in order, in one folder of their 
   be what it prints, blank lines apart, and `…` stands for anything. `$ agentaccel selfhost serve …` runs until the end
   of the page
 - `json`, `toml` must parse, and `text` may be anything
+- `diff` changes the example that its title names: `tests/frameworks/test_examples.py` runs that
 - a block that includes a file of the repository (`--8<--`) is as good as that file: it must exist, and examples run
 
 `python -m tests.docs.pages PAGE…` runs pages in this process, against one emulator, and prints what failed as JSON.
@@ -115,6 +116,8 @@ def use(block: Block, names: dict[str, Any], page: str, serving: ExitStack | Non
     included = _INCLUDE.findall(block.text)
     if included:
         assert all((ROOT / name).is_file() for name in included), included
+    elif block.kind == "diff":
+        assert (ROOT / block.title).is_file(), block.title
     elif block.title:
         Path(block.title).parent.mkdir(parents=True, exist_ok=True)
         Path(block.title).write_text(block.text, encoding="utf-8")
