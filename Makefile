@@ -128,12 +128,11 @@ bench-frameworks: $(FRAMEWORKS:%=$(VENV)/frameworks/%/.installed)  ## what agent
 	@for leg in $(FRAMEWORKS); do $(VENV)/frameworks/$$leg/bin/python -m benchmarks frameworks || exit 1; done
 
 # The same sets without their versions, made anew: what a user gets who installs today.
-$(VENV)/latest/%/.installed: tests/frameworks/%.txt
-	@rm -rf $(@D) && mkdir -p $(@D) && sed "s/==.*//" $< > $(@D).txt
-	@$(PYTHON) -m venv $(@D) && $(@D)/bin/python -m pip install -q --disable-pip-version-check -r $(@D).txt -r tests/legs/requirements.in -e .
-
-latest-%: $(VENV)/latest/%/.installed
-	@$(VENV)/latest/$*/bin/python -m pip list --format=freeze | grep -xE "$$(sed -n "s/\(\[.*\)*==.*/==.*/p" tests/frameworks/$*.txt | paste -sd"|")"
+latest-%:
+	@rm -rf $(VENV)/latest/$* && mkdir -p $(VENV)/latest && sed "s/==.*//" tests/frameworks/$*.txt > $(VENV)/latest/$*.txt
+	@$(PYTHON) -m venv $(VENV)/latest/$*
+	@$(VENV)/latest/$*/bin/python -m pip install -q --disable-pip-version-check -r $(VENV)/latest/$*.txt -r tests/legs/requirements.in -e .
+	@$(VENV)/latest/$*/bin/python -m pip list --format=freeze | grep -iE "^($$(sed -n "s/\(\[.*\)*==.*//p" tests/frameworks/$*.txt | paste -sd"|"))=="
 	@$(VENV)/latest/$*/bin/python -m pytest -n auto -m frameworks tests/frameworks
 
 latest:  ## install the newest of everything that agents are made of, and say what broke

@@ -19,7 +19,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -100,6 +100,10 @@ class _Desk:
     """Tool, argument, and whether it was begun before the model had asked."""
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: int = 0
+    colleague: Ask | None = None
+    """Another agent, which a tool asks."""
+    told: Any = None
+    """The state of that conversation."""
 
     def tools(self) -> dict[str, Tool]:
         """Their docstrings are what the model reads of them."""
@@ -142,7 +146,14 @@ class _Desk:
                 raise
             return "never"
 
-        return {one.__name__: one for one in (find_order, stock, cancel_order, pay, refuse, wait)}
+        async def delegate(question: str) -> str:
+            """Ask a colleague."""
+            ran.append(("delegate", question, is_early()))
+            assert desk.colleague is not None
+            desk.told = await desk.colleague(question, "delegated")
+            return "It is done."
+
+        return {one.__name__: one for one in (find_order, stock, cancel_order, pay, refuse, wait, delegate)}
 
 
 def _both(*calls: ScriptedReply) -> ScriptedReply:
@@ -164,7 +175,9 @@ SCRIPT = (
     Conversation(match="What does it cost?", replies=(call("pay", {"amount": "5"}), say("Nothing."))),
     Conversation(match="Is order 0 there?", replies=(call("refuse", {"number": "0"}), say("It is not."))),
     Conversation(match="Wait for order 9.", replies=(call("wait", {"number": "9"}), say("It is here."))),
-    Conversation(match="Say nothing.", replies=(say("…"),)),
+    Conversation(
+        match="Ask a colleague.", replies=(call("delegate", {"question": "Where is order 7?"}), say("It is cancelled."))
+    ),
 )
 
 
@@ -204,6 +217,8 @@ class _Scenario:
     faults: tuple[Fault, ...] = ()
     cancel: bool = False
     """The task that asks is cancelled once the tool waits."""
+    delegates: bool = False
+    """There is a second agent, with tools of the same names, which a tool of the first one asks."""
     calls: frozenset[str]
     """Tools that an agent calls in it which works."""
 
@@ -220,17 +235,24 @@ SCENARIOS = (
     _Scenario(name="a retry", asked=(_PLAIN,), calls=_ALL, faults=(_later,)),
     _Scenario(name="a refusal", asked=(_PLAIN,), calls=READS, faults=(_never,)),
     _Scenario(name="conversations at once", asked=(_PLAIN, _PAY), calls=_ALL | GATED, at_once=True),
+    _Scenario(
+        name="a sub-agent", asked=(("Ask a colleague.", "a"), _PAY), calls=_ALL | GATED, at_once=True, delegates=True
+    ),
 )
 
 
-async def _held(scenario: _Scenario, setting: Setting, framework: Framework, desk: _Desk, seen: _Conduct) -> None:
+async def _held(
+    scenario: _Scenario, settings: Sequence[Setting], framework: Framework, desk: _Desk, seen: _Conduct
+) -> None:
     async def asked(ask: Ask, question: str, conversation: str) -> None:
         try:
             seen.states[question] = await ask(question, conversation)
         except Exception as error:  # noqa: BLE001 - whatever the framework raises is what is compared
             seen.errors[question] = f"{type(error).__name__}: {error}"
 
-    async with framework(setting) as ask:
+    async with AsyncExitStack() as stack:
+        ask, *others = [await stack.enter_async_context(framework(setting)) for setting in settings]
+        desk.colleague = next(iter(others), None)
         if scenario.cancel:
             task = asyncio.create_task(asked(ask, *scenario.asked[0]))
             waits = asyncio.create_task(desk.waiting.wait())
@@ -245,54 +267,56 @@ async def _held(scenario: _Scenario, setting: Setting, framework: Framework, des
         else:
             for one in scenario.asked:
                 await asked(ask, *one)
+    if scenario.delegates:
+        seen.states["delegated"] = desk.told
 
 
 @contextmanager
 def _taking_part(
-    means: Means | None, policy: Policy, tools: dict[str, Tool]
-) -> Iterator[tuple[Accel | None, dict[str, Tool]]]:
-    """What an adapter is given, and the tools as the agent is given them."""
+    means: Means | None, policy: Policy, tables: list[dict[str, Tool]]
+) -> Iterator[tuple[Accel | None, list[dict[str, Tool]]]]:
+    """What an adapter is given, and the tools as each agent is given them."""
     if means is None:
-        yield None, tools
+        yield None, tables
     elif means == "adapter":
         with Accel(policy, environ={}) as accel:
-            yield accel, tools
+            yield accel, tables
     else:
         with install(policy) as installed:
             accel = installed.accel
             read = accel.tool(effect="read_local", concurrent=True)
             gated = accel.tool(effect="read_local", concurrent=True, needs_approval=True)
             of_kind = {**dict.fromkeys(READS, read), **dict.fromkeys(GATED, gated)}
-            yield None, {name: of_kind.get(name, accel.tool)(tool) for name, tool in tools.items()}
+            yield None, [{name: of_kind.get(name, accel.tool)(tool) for name, tool in one.items()} for one in tables]
             accel.flush()
 
 
 def _seen(scenario: _Scenario, framework: Framework, wire: str, means: Means | None, policy: Policy) -> _Conduct:
     """Hold the conversation of a scenario, and look."""
-    seen, desk = _Conduct(), _Desk()
+    seen, desks = _Conduct(), [_Desk(), *([_Desk("second")] if scenario.delegates else ())]
     threads = set(threading.enumerate())
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(serve(script=Script(conversations=SCRIPT), faults=scenario.faults or None))
         own = StorePolicy(path=folder / "trace.db")
         kept = replace(policy, store=own, strict=True)
-        with _taking_part(means, kept, desk.tools()) as (accel, tools):
-            setting = Setting(url=server.url, model=MODELS[wire], tools=tools, accel=accel)
+        with _taking_part(means, kept, [desk.tools() for desk in desks]) as (accel, tables):
+            settings = [Setting(url=server.url, model=MODELS[wire], tools=tools, accel=accel) for tools in tables]
 
             async def main() -> None:
                 before = asyncio.all_tasks()
-                await _held(scenario, setting, framework, desk, seen)
+                await _held(scenario, settings, framework, desks[0], seen)
                 await asyncio.sleep(0)
                 seen.left += [f"task {one.get_coro()!r}" for one in asyncio.all_tasks() - before if not one.done()]
 
             asyncio.run(main())
-            seen.changed = setting.changed()
+            seen.changed = [one for setting in settings for one in setting.changed()]
         if means is not None:
             with open_reader(folder / "trace.db") as store:
                 seen.records = list(store.turns())
         _look_at(server, seen)
     seen.left += [f"thread {one.name}" for one in set(threading.enumerate()) - threads if _goes_on(one)]
-    seen.ran, seen.cancelled = desk.ran, desk.cancelled
+    seen.ran, seen.cancelled = [one for desk in desks for one in desk.ran], desks[0].cancelled
     return seen
 
 
@@ -329,7 +353,7 @@ def _faults(scenario: _Scenario, bare: _Conduct, ours: _Conduct, wire: str, gues
     if missing:
         raised = [*bare.errors.values()] or "no error"
         yield f"without agentaccel the agent does not call {', '.join(sorted(missing))}: {raised}"
-    for number, (question, _) in enumerate(scenario.asked):
+    for number, question in enumerate(dict.fromkeys((*[one[0] for one in scenario.asked], *bare.states))):
         yield from _answered_otherwise(question, bare, ours, f"state[{number}]")
     yield from _run_otherwise(bare, ours, guesses)
     if ours.statuses != bare.statuses:

@@ -79,6 +79,13 @@ async def leaking(tool: Tool, arguments: dict[str, Any]) -> str:
 LEAKED: list[Any] = []
 
 
+async def shared(tool: Tool, arguments: dict[str, Any]) -> str:
+    return await SHARED.setdefault(tool.__name__, tool)(**arguments)
+
+
+SHARED: dict[str, Tool] = {}
+
+
 def mutates(client: Any) -> None:
     client.max_retries = 0
 
@@ -91,6 +98,7 @@ BROKEN = {
     "leaks a task": ("messages", Adapter(tool=around(leaking)), "left behind: task"),
     "loses a stream event": ("responses", Adapter(event=lambda kind: kind != "response.in_progress"), "events"),
     "changes the content of a message": ("messages", Adapter(tool=around(content)), "state.*on its way '"),
+    "shares a tool between two agents": ("messages", Adapter(tool=around(shared)), r"a sub-agent: state.* 'main: "),
     "launches a gated tool": ("responses", Adapter(reads=READS | GATED), r"pay\('5'\) was begun before"),
 }
 
