@@ -21,6 +21,7 @@ log = logging.getLogger("agentaccel")
 
 R = TypeVar("R", ModelRequest[Any], ToolCallRequest)
 Middleware = AgentMiddleware[Any, Any, Any]
+Later = Callable[..., Awaitable[Any]]
 Reads = Iterable[str] | Mapping[str, Mapping[str, Any]]
 
 
@@ -59,17 +60,13 @@ class AccelMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]) -> Any:
         return handler(self._safely(self._prepared, request))
 
-    async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[Any]]
-    ) -> Any:
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: Later) -> Any:
         return await handler(self._safely(self._prepared, request))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         return handler(self._safely(self._answered, request))
 
-    async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> Any:
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Later) -> Any:
         return await handler(self._safely(self._answered, request))
 
     def _safely(self, prepare: Callable[[R], R], request: R) -> R:
@@ -106,7 +103,8 @@ class AccelMiddleware(AgentMiddleware[Any, Any, Any]):
             if not isinstance(tool, BaseTool) or id(tool) in self._seen:
                 continue
             self._seen[id(tool)] = tool
-            if declares_itself(tool):
+            gated = self._stops is ALL or tool.name in self._stops
+            if declares_itself(tool, gated=gated):
                 continue
             declared: dict[str, Any] = {
                 "concurrent": tool.name in self._reads or self._trusted,
@@ -114,10 +112,9 @@ class AccelMiddleware(AgentMiddleware[Any, Any, Any]):
                 "listing": {"name": tool.name, "metadata": tool.metadata or {}},
                 "server": {"name": "langchain", "trusted": self._trusted},
                 "injected": is_injected(tool),
-                "needs_approval": self._stops is ALL or tool.name in self._stops,
+                "needs_approval": gated,
+                **({"effect": "read_remote", **self._reads[tool.name]} if tool.name in self._reads else {}),
             }
-            if tool.name in self._reads:
-                declared |= {"effect": "read_remote", **self._reads[tool.name]}
             self._accel.tool(name=tool.name, **declared)(body(tool))
 
     def _may_stop(self, part: object) -> bool:
@@ -142,8 +139,5 @@ def _nodes() -> set[str]:
 
 
 def accelerated(accel: Accel, middleware: Sequence[Middleware] = (), **declared: Any) -> list[Middleware]:
-    """The middleware of an agent, with agentaccel behind it, next to model and tools; `declared` as `AccelMiddleware`.
-
-    agent = create_agent(model, tools, middleware=accelerated(accel, [SummarizationMiddleware(…)], reads=["search"]))
-    """
+    """The middleware of an agent, and agentaccel behind it, next to its model; `declared` as `AccelMiddleware`."""
     return [*middleware, AccelMiddleware(accel, beside=middleware, **declared)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from types import CellType
 from typing import Any, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
@@ -101,9 +103,12 @@ def _apart(tool: BaseTool | None, arguments: dict[str, Any]) -> Iterator[tuple[B
 # --- What a tool is ---------------------------------------------------------------------------------------------------
 
 
-def declares_itself(tool: BaseTool) -> bool:
-    """True if a function of it is a tool of agentaccel's already."""
-    return any(spec_of(one) is not None for one in _functions(tool))
+def declares_itself(tool: BaseTool, *, gated: bool = False) -> bool:
+    """True if a function of it is a tool of agentaccel's already; or, where nothing may stop it, calls a session of MCP
+    that is answered."""
+    cells = [cell for one in _functions(tool) for cell in getattr(one, "__closure__", None) or () if cell != CellType()]
+    asked = [] if gated else [inspect.getattr_static(cell.cell_contents, "call_tool", None) for cell in cells]
+    return any(spec_of(one) is not None for one in (*_functions(tool), *asked))
 
 
 def is_injected(tool: BaseTool) -> bool:

@@ -48,6 +48,7 @@ ELSEWHERE = {
 
 FRAMEWORKS = {
     "docs/how-to/langgraph.md": "deepagents",
+    "docs/how-to/mcp.md": "mcp",
     "docs/how-to/pydantic-ai.md": "pydantic_ai",
 }
 """Pages that need an agent framework, and which: `tests/frameworks/test_pages.py` runs them."""
