@@ -48,6 +48,7 @@ ELSEWHERE = {
 
 FRAMEWORKS = {
     "docs/how-to/langgraph.md": "deepagents",
+    "docs/how-to/llamaindex.md": "llama_index",
     "docs/how-to/mcp.md": "mcp",
     "docs/how-to/pydantic-ai.md": "pydantic_ai",
 }

@@ -195,6 +195,12 @@ async def llamaindex(setting: Setting) -> AsyncIterator[Ask]:
     ]
     llm = _llama_model(setting)
     agent = FunctionAgent(tools=tools, llm=llm, system_prompt=setting.instructions, streaming=False)
+    setting.watch(agent, llm, *tools)
+    if setting.accel is not None:
+        from agentaccel_llamaindex import accelerated
+
+        agent = accelerated(setting.accel, agent, reads=READS | GATED, needs_approval=GATED)
+        llm = agent.llm
     contexts = dict[str, Any]()
 
     async def ask(question: str, conversation: str) -> Any:

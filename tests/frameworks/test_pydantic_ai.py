@@ -27,6 +27,7 @@ from pydantic_ai.toolsets import FunctionToolset, WrapperToolset
 
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy, ToolPolicy, ToolRecord
 from agentaccel.effects.spec import is_early
+from agentaccel.testing import conformance
 from agentaccel.testing.conformance import assert_conforms
 from agentaccel_emulator import Conversation, RunningServer, Script, ScriptedReply, call, say, serve
 from agentaccel_pydantic_ai import AccelCapability
@@ -41,6 +42,15 @@ INSIDE = Policy(cache=CachePolicy(freeze_tools=True), tools=ToolPolicy(speculate
 @pytest.mark.parametrize("wire", ["messages", "responses"])
 def test_an_agent_with_the_capability_is_what_it_was(wire: str, policy: Policy | None) -> None:
     assert_conforms(agents.pydantic_ai, wire=wire, policy=policy)
+
+
+@pytest.mark.parametrize("wire", ["messages", "responses"])
+def test_tools_begin_early_in_it(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The floor of the kit: where nothing is begun early, nothing is told of gates."""
+    began = []
+    monkeypatch.setattr(conformance, "is_early", lambda: began.append(is_early()) or began[-1])
+    assert_conforms(agents.pydantic_ai, wire=wire, policy=INSIDE)
+    assert any(began)
 
 
 # --- One agent, whose model asks for what it is told to ---------------------------------------------------------------

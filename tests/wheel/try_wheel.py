@@ -21,6 +21,7 @@ NEEDED = (
     "agentaccel/py.typed",
     "agentaccel_emulator/py.typed",
     "agentaccel_langgraph/py.typed",
+    "agentaccel_llamaindex/py.typed",
     "agentaccel_mcp/py.typed",
     "agentaccel_pydantic_ai/py.typed",
     "agentaccel/facts/anthropic.toml",
