@@ -50,6 +50,7 @@ FRAMEWORKS = {
     "docs/how-to/langgraph.md": "deepagents",
     "docs/how-to/llamaindex.md": "llama_index",
     "docs/how-to/mcp.md": "mcp",
+    "docs/how-to/openai-agents.md": "agents",
     "docs/how-to/pydantic-ai.md": "pydantic_ai",
 }
 """Pages that need an agent framework, and which: `tests/frameworks/test_pages.py` runs them."""

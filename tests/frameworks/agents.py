@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -159,7 +159,8 @@ async def _pydantic_model(setting: Setting) -> AsyncIterator[Any]:
 
 
 @asynccontextmanager
-async def openai_agents(setting: Setting) -> AsyncIterator[Ask]:
+async def openai_agents(setting: Setting, wrap: Callable[[Any], Any] = lambda client: client) -> AsyncIterator[Ask]:
+    """`wrap` is what is done with the client that its model is given."""
     from agents import Agent, OpenAIResponsesModel, RunConfig, Runner, function_tool
     from openai import AsyncOpenAI
 
@@ -168,7 +169,7 @@ async def openai_agents(setting: Setting) -> AsyncIterator[Ask]:
         agent = Agent(
             name="desk",
             instructions=setting.instructions,
-            model=OpenAIResponsesModel(setting.model, openai_client=client),
+            model=OpenAIResponsesModel(setting.model, openai_client=wrap(client)),
             tools=[function_tool(tool, failure_error_function=None) for tool in setting.tools.values()],
         )
         histories = dict[str, Any]()
