@@ -151,7 +151,10 @@ class _Around:
 
     async def _message_handler(self, message: Any) -> Any:
         if type(getattr(message, "root", message)).__name__ == "ToolListChangedNotification":
-            self._server.listed = frozenset()  # until they are listed anew
+            self._server.listed = frozenset()
+            log.info(
+                "agentaccel: %r has changed its tools: none begins early until they are listed", self._said["name"]
+            )
         if self._handler is not None:
             return await self._handler(message)
 
@@ -159,6 +162,8 @@ class _Around:
         for name, listing in self._server.hears(tools, whole=whole).items():
             first = self._server.first[name]
             said = {"listing": listing} if listing == first else {"listing": listing, "earlier_listing": first}
+            if listing != first and self._declared.get(name) != said:
+                log.warning("agentaccel: %r says something else of %r than before", self._said["name"], name)
             self._tell(name, said)
 
     def _see(self, name: str, *, more: bool) -> None:

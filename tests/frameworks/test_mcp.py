@@ -8,11 +8,13 @@ import functools
 import inspect
 import json
 import re
+import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -21,6 +23,8 @@ pytest.importorskip("mcp", reason="mcp is in another environment")
 
 import anthropic
 import mcp
+from anyio import ClosedResourceError
+from mcp.client.stdio import stdio_client
 from mcp.types import ToolAnnotations
 
 from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy, ToolPolicy, ToolRecord
@@ -147,6 +151,8 @@ class Loop:
     accel: Accel | None = None
     records: list[ToolRecord] = field(default_factory=list)
     client: Any = None
+    before: Callable[[], Awaitable[None]] | None = None
+    """Called before each call of a tool."""
     of: Callable[[str], tuple[Desk, Any, str]] = lambda name: (_ for _ in ()).throw(LookupError(name))
     """The desk, the session and the tool that are meant by a name."""
 
@@ -158,6 +164,8 @@ class Loop:
         results = []
         for asked in [one for one in reply.content if one.type == "tool_use"]:
             await settled(self.accel)
+            if self.before is not None:
+                await self.before()
             desk, session, tool = self.of(asked.name)
             desk.events.append(f"asked {tool}")
             results.append(await session.call_tool(tool, asked.input, **options))
@@ -230,8 +238,8 @@ async def test_what_a_trusted_server_says_that_it_reads_begins_early_and_nothing
     assert {one.name for one in records if one.served_from == "asked"} == early
 
 
-async def test_the_user_can_say_which_name_of_a_spelling_is_meant() -> None:
-    """Hints in either spelling, whichever version is installed; a hint that is a text is none."""
+async def test_a_hint_counts_in_either_spelling_and_only_where_it_is_true() -> None:
+    """Whichever version is installed; a hint that is a text is none."""
     for said, early in (
         ({"readOnlyHint": True}, True),
         ({"read_only_hint": True}, True),
@@ -282,7 +290,7 @@ async def test_a_tool_of_which_its_server_says_something_else_is_not_begun_early
         assert desk.early == ({"look", "search"} if changed else {"search"})
 
 
-async def test_it_is_not_either_over_another_session_with_that_server() -> None:
+async def test_it_is_not_either_over_another_session_with_that_server(caplog: pytest.LogCaptureFixture) -> None:
     desk, early = Desk(), []
     async with looping("search", "look") as loop:
         assert loop.accel is not None
@@ -295,6 +303,7 @@ async def test_it_is_not_either_over_another_session_with_that_server() -> None:
                 await loop.go()
             early.append(desk.early)
     assert early == [{"look", "search"}, {"look", "search"}, {"search"}]
+    assert caplog.text.count("'desk' says something else of 'look' than before") == 1
 
 
 async def test_once_a_server_says_that_its_tools_have_changed_none_begins_early_until_they_are_listed_anew() -> None:
@@ -443,6 +452,45 @@ async def test_what_a_session_raises_whose_server_is_gone_is_what_it_raised(hold
     assert raised[0] == raised[1]
 
 
+MORTAL = """
+try:
+    from mcp.server.mcpserver import MCPServer
+except ImportError:
+    from mcp.server.fastmcp import FastMCP as MCPServer
+import os
+from mcp.types import ToolAnnotations
+
+server = MCPServer("mortal")
+
+@server.tool(annotations=ToolAnnotations.model_validate({"readOnlyHint": True}))
+async def look(key: str) -> str:
+    os._exit(1)
+
+server.run()
+"""
+
+
+async def test_a_server_that_dies_while_it_is_asked_early_fails_the_call_and_nothing_hangs(tmp_path: Path) -> None:
+    """A process of its own, over standard input and output."""
+    (tmp_path / "server.py").write_text(MORTAL)
+    program = mcp.StdioServerParameters(command=sys.executable, args=[str(tmp_path / "server.py")])
+    raised = []
+    for policy in (None, INSIDE):
+        async with (
+            asyncio.timeout(60),
+            looping("look", policy=policy) as loop,
+            stdio_client(program) as (read, write),
+            mcp.ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            if loop.accel is not None:
+                await wrap(session, loop.accel, server="mortal", trusted=True)
+            one_desk(loop, Desk(), session)
+            raised += await asyncio.gather(loop.go(), return_exceptions=True)
+    assert type(raised[0]).__name__ in ("MCPError", "McpError")
+    assert type(raised[1]) is type(raised[0]) or (not NEW and isinstance(raised[1], ClosedResourceError))
+
+
 async def test_a_server_that_cannot_list_its_tools_is_called_as_before(caplog: pytest.LogCaptureFixture) -> None:
     from dataclasses import replace
 
@@ -522,6 +570,94 @@ async def test_where_it_is_not_known_which_of_two_sessions_is_meant_nothing_begi
         two.events.clear()
         await loop.go()
         assert (one.ran("look"), two.early) == (0, {"look"})
+
+
+async def test_what_was_begun_over_one_session_is_not_given_to_another() -> None:
+    one, two = Desk("one"), Desk("two")
+    async with looping("look") as loop, connected(one.server) as first, connected(two.server) as second:
+        assert loop.accel is not None
+        await wrap(first, loop.accel, server="desk", trusted=True)
+
+        async def change() -> None:
+            await wrap(second, loop.accel, server="desk", trusted=True)
+
+        loop.of, loop.before = lambda name: (two, second, name), change
+        [result] = await loop.go()
+        assert result["content"][0]["text"] == "two: look a"
+        assert [one.ran("look"), two.ran("look")] == [1, 1]
+
+
+async def test_nor_is_it_given_to_a_tool_of_that_name_that_nobody_has_listed() -> None:
+    one, two = Desk("one"), Desk("two")
+    two.server.remove_tool("look")
+    async with looping("look") as loop, connected(one.server) as first, connected(two.server) as second:
+        assert loop.accel is not None
+        await wrap(first, loop.accel, server="one", trusted=True)
+        await wrap(second, loop.accel, server="two", trusted=True)
+        two.add("look", hints(readOnly=True))
+        one_desk(loop, two, second)
+        [result] = await loop.go()
+        assert result["content"][0]["text"] == "two: look a"
+        assert [one.ran("look"), two.ran("look")] == [1, 1]
+        await asyncio.to_thread(loop.accel.flush)
+        ran = [one for one in loop.records if isinstance(one, ToolRecord) and not one.speculative]
+        assert [one.served_from for one in ran] == [None]
+
+
+async def test_a_session_that_was_left_is_not_meant_any_more() -> None:
+    one, two = Desk("one"), Desk("two")
+    async with looping("look") as loop, connected(two.server) as second:
+        assert loop.accel is not None
+        await wrap(second, loop.accel, server="desk", trusted=True)
+        one_desk(loop, two, second)
+        async with connected(one.server) as first:
+            await wrap(first, loop.accel, server="desk", trusted=True)
+            await loop.go()
+            assert two.early == set()
+        two.events.clear()
+        await loop.go()
+        assert (one.ran("look"), two.early) == (0, {"look"})
+
+
+async def test_a_server_is_held_to_its_word_also_where_each_conversation_has_tools_of_its_own() -> None:
+    desk, early = Desk(), []
+    async with looping("search", "look") as loop:
+        assert loop.accel is not None
+        for number, said in enumerate(("Look at something.", "Look at something else.", "Look at something else.")):
+            desk.change("look", hints(readOnly=True, openWorld=False), said)
+            desk.events.clear()
+            async with connected(desk.server) as session, loop.accel.session(f"{number}"):
+                await wrap(session, loop.accel, server="desk", trusted=True)
+                one_desk(loop, desk, session)
+                await loop.go()
+            early.append(desk.early)
+    assert early == [{"look", "search"}, {"search"}, {"search"}]
+
+
+async def test_lists_in_pages_are_taken_page_by_page() -> None:
+    desk = Desk()
+    async with looping("look", "search") as loop, connected(desk.server) as session:
+        assert loop.accel is not None
+        own = session.list_tools
+
+        async def pages(cursor: Any = None, *, params: Any = None) -> Any:
+            page = await own()
+            at = cursor or (params.cursor if params else None) or "0"
+            more = None if int(at) + 1 == len(page.tools) else f"{int(at) + 1}"
+            return page.model_copy(update={"tools": [page.tools[int(at)]], NEXT: more})
+
+        vars(session)["list_tools"] = pages
+        await wrap(session, loop.accel, server="desk", trusted=True)
+        one_desk(loop, desk, session)
+        await loop.go()
+        assert desk.early == {"look", "search"}
+        await session.list_tools()
+        desk.events.clear()
+        await loop.go()
+        assert desk.early == {"look", "search"}
+
+
+NEXT = "next_cursor" if NEW else "nextCursor"
 
 
 # --- Wrapping ---------------------------------------------------------------------------------------------------------
