@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=  # the tests start many processes, which would
 LEGS := $(basename $(notdir $(wildcard tests/legs/*.txt)))
 FRAMEWORKS := $(basename $(notdir $(wildcard tests/frameworks/*.txt)))
 
-.PHONY: demo demo-local test check frameworks bench-frameworks latest golden bench bench-check engine engines figures ci-all programs traces soak wheel docs format clean
+.PHONY: demo demo-local test check frameworks bench-frameworks latest golden bench bench-check engine engines figures ci-all programs traces soak wheel extras docs format clean
 
 $(STAMP): pyproject.toml
 	@if command -v uv >/dev/null 2>&1; then \
@@ -142,6 +142,10 @@ latest:  ## install the newest of everything that agents are made of, and say wh
 wheel: $(STAMP)  ## build the wheel and try it in an empty folder and a fresh environment
 	rm -rf dist && $(BIN)/python -m build -q
 	$(PYTHON) tests/wheel/try_wheel.py dist
+
+extras: $(STAMP)  ## try each extra of the wheel in an environment of its own, with its examples
+	rm -rf dist && $(BIN)/python -m build -q
+	$(PYTHON) tests/wheel/try_wheel.py dist --extras
 
 bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, nothing beats it, advice names the fault
 	$(BIN)/python -m benchmarks oracle

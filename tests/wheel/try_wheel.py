@@ -1,6 +1,7 @@
 """Installs the wheel that lies in a folder into a fresh environment, away from the checkout, and uses it.
 
     python3 tests/wheel/try_wheel.py dist
+    python3 tests/wheel/try_wheel.py dist --extras     # each extra by itself, with the examples that it is for
 
 Exits with 0 where everything held, else with 1 and a sentence on standard error. Needs Python >= 3.11 and the package
 index, nothing else.
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,16 +36,39 @@ NEEDED = (
 """Files inside the wheel that are no Python."""
 
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXTRAS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "anthropic": ((), ("plain_loop.py", "session_and_tools.py", "streaming.py", "sync_client.py", "observe_mode.py")),
+    "bedrock": ((), ("plain_loop.py",)),
+    "vertex": ((), ("plain_loop.py",)),
+    "openai": ((), ("openai_chat.py",)),
+    "effects": (("anthropic",), ("early_tools.py",)),
+    "otel": (("anthropic",), ("plain_loop.py",)),
+    "selfhost": (("openai",), ("openai_chat.py",)),
+    "langgraph": (("langchain-anthropic", "deepagents"), ("langchain_agent.py", "langgraph_graph.py", "deep_agent.py")),
+    "pydantic-ai": (("anthropic",), ("pydantic_ai_agent.py",)),
+    "llamaindex": (("llama-index-llms-anthropic", "anthropic<1"), ("llamaindex_agent.py",)),
+    "mcp": (("anthropic",), ("plain_loop.py",)),
+}
+"""By extra: what its users have beside it, and the examples that run then."""
+ADAPTERS = {"langgraph", "pydantic-ai", "llamaindex", "mcp"}
+"""Extras with an import package of their own."""
+
+
 class Failed(Exception):
     """The wheel is not what it should be; the message says why."""
 
 
-def main(folder: Path) -> None:
-    """Try the one wheel in `folder`. Raises `Failed`."""
+def main(folder: Path, *, extras: bool = False) -> None:
+    """Try the one wheel in `folder`, or each of its extras. Raises `Failed`."""
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != 1:
         raise Failed(f"expected one wheel in {folder}, found {len(wheels)}")
     wheel = wheels[0].resolve()
+    if extras:
+        for extra in EXTRAS:
+            check_extra(wheel, extra)
+        return
     check_contents(wheel)
     with tempfile.TemporaryDirectory(prefix="agentaccel-wheel-") as name:
         home = Path(name)
@@ -67,11 +92,28 @@ def check_contents(wheel: Path) -> None:
         raise Failed(f"the wheel holds more than agentaccel: {', '.join(stray)}")
 
 
-def install(wheel: Path, where: Path) -> Path:
-    """A fresh environment with the wheel and the anthropic extra; returns its Python."""
+def check_extra(wheel: Path, extra: str) -> None:
+    """One extra in a fresh environment: what it is for can be imported, and its examples run from an empty folder."""
+    beside, examples = EXTRAS[extra]
+    with tempfile.TemporaryDirectory(prefix="agentaccel-wheel-") as name:
+        home = Path(name)
+        python = install(wheel, home / "venv", extra, beside)
+        empty = home / "empty"
+        empty.mkdir()
+        if extra in ADAPTERS:
+            run([python, "-c", f"import agentaccel_{extra.replace('-', '_')}"], empty)
+        for example in examples:
+            [path] = EXAMPLES.rglob(example)
+            shutil.copy(path, empty)
+            run([python, example], empty)
+    print(f"{extra}: {', '.join(examples)}")
+
+
+def install(wheel: Path, where: Path, extra: str = "anthropic", beside: tuple[str, ...] = ()) -> Path:
+    """A fresh environment with the wheel, one extra, and what is to stand beside it; returns its Python."""
     venv.create(where, with_pip=True)
     python = where / ("Scripts" if os.name == "nt" else "bin") / "python"
-    run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{wheel}[anthropic]"], where)
+    run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"{wheel}[{extra}]", *beside], where)
     return python
 
 
@@ -116,6 +158,7 @@ def run(command: list[str | Path], folder: Path) -> str:
 
 if __name__ == "__main__":
     try:
-        main(Path(sys.argv[1] if len(sys.argv) > 1 else "dist"))
+        words = [word for word in sys.argv[1:] if word != "--extras"]
+        main(Path(words[0] if words else "dist"), extras="--extras" in sys.argv)
     except Failed as failure:
         sys.exit(f"try_wheel: {failure}")
