@@ -419,12 +419,19 @@ async def test_cancelling_a_call_that_waits_for_an_early_run_passes_and_leaves_n
         assert loop.accel is not None
         await wrap(session, loop.accel, server="desk", trusted=True)
         one_desk(loop, desk, session)
+        asked = asyncio.Event()
+
+        async def tell() -> None:
+            asked.set()
+
+        loop.before = tell
         async with loop.accel.session("a"):
             task = asyncio.create_task(loop.go())
             await desk.waiting.wait()
+            await asked.wait()
             for _ in range(STEPS):
                 await asyncio.sleep(0)
-            assert "asked waits" in desk.events
+            assert desk.events == ["ran waits", "asked waits"]
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
