@@ -81,8 +81,8 @@ class AccelMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _prepared(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """The same request, of a model that is wrapped."""
-        if not self._seen and self._stops is not ALL and not self._vouched:
-            self._stops = ALL if stopped(_nodes() - self._beside, self._may_stop) is ALL else self._stops
+        if self._stops is not ALL and not self._vouched and stopped(_nodes() - self._beside, self._may_stop) is ALL:
+            self._stops, self._seen = ALL, {}
         self._declare(request.tools)
         known = self._models.get(id(request.model))
         if known is None:

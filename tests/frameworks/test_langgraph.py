@@ -267,13 +267,14 @@ def test_a_gate_that_a_framework_adds_itself_is_seen_in_the_graph(
     """`create_deep_agent(interrupt_on=…)`: nobody tells the adapter of it. The floor: without it, tools begin early."""
     from deepagents import create_deep_agent
 
-    for number, gated in enumerate((False, True)):
+    for number, (gated, given) in enumerate(((False, False), (True, False), (True, True))):
         desk = Desk()
+        tools = desk.tools()
         with warehouse("look", "find") as server, accel_in(tmp_path) as accel:
             agent = create_deep_agent(
                 model=chat(server),
-                tools=desk.tools(),
-                middleware=accelerated(accel, reads=NAMES),
+                tools=tools,
+                middleware=[AccelMiddleware(accel, beside=[], reads=NAMES, tools=tools if given else ())],
                 interrupt_on={"look": True} if gated else None,
                 checkpointer=InMemorySaver(),
             )
