@@ -284,8 +284,8 @@ class CachePlan:
     mark: str = "cache_control"
     """The field of a block that carries a marker."""
     without: tuple[Marker, ...] = ()
-    """Markers that only the request as written has: the provider's own breakpoint, or one at the top level that a
-    platform takes on a block only."""
+    """Markers that only the request as written has: the provider's own breakpoint, one at the top level that a platform
+    takes on a block only, or those that the provider would reject the request for, having enough of them."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Other cache fields to add at the top level of the request; an object is joined with the sender's own."""
     headers: Mapping[str, str] = field(default_factory=dict)

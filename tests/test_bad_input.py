@@ -61,7 +61,7 @@ def text(content: str, **more: Any) -> Json:
 
 
 REFUSED = {
-    "five user markers": body(user([text(f"{i}", **MARK) for i in range(5)])),
+    "five user markers, and one on empty text": body(user([text(f"{i}" if i else "", **MARK) for i in range(6)])),
     "1h after 5m": body(user([text("a", **MARK), text("b", **HOUR)])),
     "a marker on empty text": body(user("a"), system=[text("", **MARK)]),
     "a marker on thinking": body(

@@ -10,6 +10,7 @@ nothing up to the marker has changed by then. Both are probabilities, stated fir
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -73,6 +74,9 @@ class Decided(NamedTuple):
 def plan(prefix: Prefixes, view: View) -> Decided:
     """The markers to add to the request of `prefix`, each with its reason; possibly none."""
     prompt = prefix.prompt
+    surplus = _surplus(prompt, prefix.facts)
+    if surplus:
+        return _mended(prefix, view, surplus)
     refusal = _refusal(prompt)
     if refusal:
         return Decided(CachePlan(wire=prefix.facts.wire, reasons=(refusal,)))
@@ -212,6 +216,24 @@ def _refusal(prompt: Prompt) -> str:
     if not prompt.messages or not prompt.segments:
         return "left as it is: a message of the user is missing (system and developer messages are instructions)"
     return ""
+
+
+def _surplus(prompt: Prompt, facts: CacheFacts) -> int:
+    """How many markers the request has that its provider will certainly reject it for, and for nothing else."""
+    certain = facts.physics == "markers" and facts.controls and facts.wire == "messages" and not prompt.held
+    more = len(prompt.markers) - facts.max_markers
+    return max(more, 0) if certain and len(prompt.illegal) == 1 else 0  # more of them are a reason of their own
+
+
+def _mended(prefix: Prefixes, view: View, surplus: int) -> Decided:
+    """The plan of a request without the first of its markers: what they would write ahead, the last ones write, too."""
+    gone, kept = prefix.prompt.markers[:surplus], prefix.prompt.markers[surplus:]
+    left = plan(replace(prefix, prompt=replace(prefix.prompt, markers=kept, illegal=())), view).plan
+    said = (
+        f"the request has {len(prefix.prompt.markers)} markers, and the provider takes {len(kept)}: "
+        f"it goes out without the first {surplus}, or it would be rejected"
+    )
+    return Decided(replace(left, without=(*gone, *left.without), reasons=(said, *left.reasons)))
 
 
 def _candidates(scene: PlanInputs, wanted: Ttl) -> list[Candidate]:

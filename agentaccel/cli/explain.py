@@ -120,8 +120,9 @@ def _plan(it: Explanation, say: Say) -> None:
     for marker in it.prefix.prompt.markers:
         own = it.facts.physics == "breakpoints" and not marker.path
         place = "the provider's own breakpoint" if own else _safe(show_path(marker.path) or "top level")
-        kept = "switched off" if own and marker in it.plan.without else "kept" if own else "yours, kept"
-        say(f"{place}  {marker.ttl}  {'yours, moved' if marker in it.plan.without and not own else kept}", 2)
+        gone = "switched off" if own else "yours, taken out" if marker.path else "yours, moved"
+        kept = "kept" if own else "yours, kept"
+        say(f"{place}  {marker.ttl}  {gone if marker in it.plan.without else kept}", 2)
     for marker in it.plan.markers:
         say(f"[green]+[/green] {_safe(show_path(marker.path) or 'top level')}  {marker.ttl}", 2)
         say(_safe(marker.reason), 4)

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("llama_index", reason="llama_index is in another environment")
 
+from anthropic import BadRequestError
 from llama_index.core.agent.workflow import AgentStream, AgentWorkflow, FunctionAgent
 from llama_index.core.llms import MockLLM
 from llama_index.core.objects import ObjectRetriever
@@ -305,6 +306,28 @@ def test_usage_that_llamaindex_drops_is_recorded(tmp_path: Path) -> None:
     assert len(billed) == 4
     assert recorded == billed
     assert sum(read or 0 for _, read in billed) > 0
+
+
+def test_markers_that_llamaindex_places_beyond_what_the_provider_takes_are_mended(tmp_path: Path) -> None:
+    """The twin: as it is, `cache_idx=-1` has the request refused once there are more messages than that."""
+    replies = (*map(all_at_once, ("look", "look_sync", "of_user")), say("Done."))
+    for arm in ("without", "with"):
+        desk, seen = Desk(), list[Any]()
+        with warehouse(replies=replies) as server, accel_in(tmp_path) as accel:
+            accel.add_hook(lambda told, seen=seen: seen.append(told.record))
+            llm = model_at(server, cache_idx=-1)
+            agent = FunctionAgent(tools=desk.tools(), llm=llm, system_prompt=RULES)
+            if arm == "without":
+                with pytest.raises(BadRequestError, match="cache_control"):
+                    held(agent, "Go")
+            else:
+                messages, _ = held(accelerated(accel, agent, reads=READS), "Go")
+                assert messages[-1]["blocks"][0]["text"] == "Done."
+                turns = [one for one in seen if isinstance(one, TurnRecord)]
+                assert [len(one.markers) for one in turns][-1] == 4
+                assert turns[-1].usage.read
+            refused = [entry.status for entry in server.log if entry.status != 200]
+        assert bool(refused) == (arm == "without")
 
 
 @pytest.mark.parametrize(

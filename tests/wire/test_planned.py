@@ -16,6 +16,7 @@ from agentaccel.facts import cache_facts
 from agentaccel.testing import ManualClock
 from agentaccel.turn import Send, Started
 from agentaccel.wire.anthropic import decode
+from agentaccel.wire.anthropic.edit import strip
 from agentaccel_emulator import Emulator
 from tests.driver import body, prose, tool, user
 from tests.fuzz.conversations import conversation
@@ -75,9 +76,8 @@ def test_whatever_the_request_planning_neither_raises_nor_changes_it(request: Js
 
 
 ILLEGAL: dict[str, Json] = {
-    "five markers": body(user([text(400, MARK) for _ in range(5)])),
-    "four markers and the top-level one": body(
-        user([text(400, MARK) for _ in range(4)] + [text()]), cache_control=MARK
+    "five markers, one of them of an unknown lifetime": body(
+        user([text(400, MARK) for _ in range(4)] + [text(400, {**MARK, "ttl": "2d"})])
     ),
     "one hour after five minutes": body(
         user([text(900, {**MARK, "ttl": "1h"})]), system=[text(900, {**MARK, "ttl": "5m"})]
@@ -110,6 +110,51 @@ def test_a_request_that_is_illegal_as_written_goes_out_as_written(why: str) -> N
     assert "left as it is" in accel.plan(request).reasons[0]
     status, answer = post(Emulator(), request, 0.0)
     assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+
+
+SURPLUS: dict[str, Json] = {
+    "five markers": body(user([text(400, MARK) for _ in range(5)])),
+    "six, on results of tools as well": body(
+        user([text(400, MARK) for _ in range(3)]),
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "f", "name": "f", "input": {}}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "f", "content": [text(400, MARK)]},
+                text(400, MARK),
+                text(400, MARK),
+            ],
+        },
+    ),
+    "four markers and the top-level one": body(
+        user([text(400, MARK) for _ in range(4)] + [text()]), cache_control=MARK
+    ),
+}
+
+
+@pytest.mark.parametrize("why", sorted(SURPLUS))
+def test_of_more_markers_than_the_provider_takes_the_first_are_left_out(why: str) -> None:
+    """Frameworks place them. The twin: as written, the provider rejects the request."""
+    request, accel = SURPLUS[why], an_accel()
+    plan = accel.plan(request)
+    sent = plan.apply(request)
+    before, after = (decode(one, FACTS).markers for one in (request, sent))
+    assert [marker.path for marker in after] == [marker.path for marker in before][-4:]
+    assert not plan.markers
+    assert f"the request has {len(before)} markers, and the provider takes 4" in plan.reasons[0]
+    assert post(Emulator(), request, 0.0)[0] == 400
+    assert post(Emulator(), sent, 0.0)[0] == 200
+    assert strip(sent, plan) == request
+
+
+def test_markers_that_are_legal_stay_and_so_do_those_of_what_is_not_certain() -> None:
+    four = body(user([text(400, MARK) for _ in range(4)]))
+    accel = an_accel()
+    assert sent_by(accel, four) is four
+    held = {**SURPLUS["five markers"], "thread": {"type": "continue", "previous_message_id": "m"}}
+    assert sent_by(accel, held) is held
+    watching = Accel(Policy(mode="observe", strict=True, store=StorePolicy(enabled=False)), clock=ManualClock())
+    assert sent_by(watching, SURPLUS["five markers"]) is SURPLUS["five markers"]
 
 
 @pytest.mark.parametrize("why", sorted(ILLEGAL))

@@ -32,8 +32,7 @@ def encode(request: Request, plan: CachePlan) -> Request:
     True
     """
     changed: Request = changed_all(request, _marked, plan.markers)
-    if plan.without:
-        changed = {name: value for name, value in changed.items() if name != MARK}
+    changed = changed_all(changed, _unmarked, plan.without)
     return {**changed, **plan.options} if plan.options else changed
 
 
@@ -41,8 +40,7 @@ def strip(request: Request, plan: CachePlan) -> Request:
     """`request`, once encoded with `plan`, without what the plan added: the sender's, up to the lossless forms."""
     changed: Request = {name: value for name, value in request.items() if name not in plan.options}
     changed = changed_all(changed, _unmarked, plan.markers)
-    for marker in plan.without:
-        changed = {**changed, MARK: marking(marker.ttl)}
+    changed = changed_all(changed, _marked, plan.without)
     return changed
 
 
