@@ -157,7 +157,7 @@ bench-check: $(STAMP)  ## what benchmarks promise: the oracle is the cheapest, n
 	$(BIN)/python -m benchmarks selfhosted
 	$(BIN)/python -m benchmarks effects
 
-ci-all: check legs frameworks engine engines soak traces wheel bench-check  ## everything
+ci-all: check legs frameworks engine engines soak traces wheel extras bench-check  ## everything
 
 docs: $(STAMP)  ## write the generated parts of README and docs, and build the site
 	$(BIN)/python docs/generate_facts.py
