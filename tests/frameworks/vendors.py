@@ -4,7 +4,8 @@
 
 Takes the source distributions of the versions that are installed here from the package index, runs the tests that they
 ship twice, and compares what became of each. Exits with 1 where one that passed does not, unless it stands in
-`BY_DESIGN`, with the reason. Needs what the suites need: `tests/frameworks/vendors.txt`.
+`BY_DESIGN`, with the reason. Needs, beside a framework environment, what the suites need: langchain-tests, respx,
+syrupy, freezegun, vcrpy, pytest-recording, time-machine, nest-asyncio, pytest-socket, pytest-httpx2, boto3.
 """
 
 from __future__ import annotations
