@@ -1,4 +1,4 @@
-"""In each agent framework, the seconds of tools that only read are hidden, and the prompt costs less; see `run`.
+"""In each agent framework, the seconds of tools that only read are hidden, and the prompt costs no more; see `run`.
 
 The agents are those of the conformance kit (`tests/frameworks/agents.py`), so it needs the checkout; each framework is
 measured where it is installed, and `make frameworks` makes an environment for each set that goes together.
@@ -185,7 +185,7 @@ def seconds_hidden(folder: Path) -> float:
 @click.option("--sessions", "count", default=5, show_default=True, help="Sessions of three model calls each.")
 @click.option("--only", multiple=True, type=click.Choice([*FRAMEWORKS]), help="These frameworks alone.")
 def run(count: int, only: tuple[str, ...]) -> Result:
-    """In each agent framework, the seconds of tools that only read are hidden, and the prompt costs less.
+    """In each agent framework, the seconds of tools that only read are hidden, and the prompt costs no more.
 
     A session has three calls of a model, which takes 0.3 s to its first token and 80 tokens a second from then on, and
     two messages with two calls of tools, each of 0.3 s: emulated, in real time on the loopback interface. Without

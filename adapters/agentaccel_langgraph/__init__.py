@@ -1,6 +1,6 @@
 """agentaccel in LangChain's `create_agent`, in deepagents, and in graphs of LangGraph that are written by hand.
 
-agent = create_agent(model, tools, middleware=accelerated(accel, [], reads=["find_order"]))
+agent = create_agent(model, tools, middleware=accelerated(accel, reads=["find_order"]))
 """
 
 from agentaccel_langgraph.middleware import AccelMiddleware, accelerated

@@ -25,8 +25,8 @@ def wrap_model(accel: Accel, model: M) -> M:
         if isinstance(getattr(type(model), "_async_client", None), cached_property):  # ChatAnthropic makes them itself
             fields = {name: accel.wrap(getattr(model, name)) for name in ("_client", "_async_client")}
         for root, part in (("root_client", "client"), ("root_async_client", "async_client")):
-            if (client := getattr(model, root, None)) is not None:  # ChatOpenAI: another one given to its constructor
-                wrapped = accel.wrap(client)  # would switch off settings
+            if (client := getattr(model, root, None)) is not None:  # ChatOpenAI, whose constructor takes none as well
+                wrapped = accel.wrap(client)
                 fields |= {root: wrapped, part: wrapped.chat.completions}
     except ConfigError as refused:
         fields, why = {}, str(refused)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agentaccel import ConfigError
-from agentaccel.testing import conformance
 from agentaccel.testing.conformance import GATED, READS, Ask, Setting, Tool, assert_conforms, faults
+from tests.frameworks.early import seen_by_the_kit
 from tests.frameworks.loops import LOOPS, Adapter
 
 pytestmark = pytest.mark.slow
@@ -27,14 +27,7 @@ def test_a_loop_is_what_it_was(wire: str, means: Any) -> None:
 
 def test_tools_do_run_early_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floor: a kit that sees nothing begun early would tell nothing of gates. The Responses loop streams."""
-    began = []
-    real = conformance.is_early
-
-    def told() -> bool:
-        began.append(real())
-        return began[-1]
-
-    monkeypatch.setattr(conformance, "is_early", told)
+    began = seen_by_the_kit(monkeypatch)
     assert_conforms(LOOPS["responses"], wire="responses")
     assert any(began)
 

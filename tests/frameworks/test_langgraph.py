@@ -9,7 +9,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -43,12 +43,12 @@ from langgraph.config import get_stream_writer
 from langgraph.types import Command, interrupt
 
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy, ToolPolicy
-from agentaccel.effects.spec import is_early
 from agentaccel.testing.conformance import assert_conforms
 from agentaccel.testing.states import differences, same_but_ids
 from agentaccel_emulator import Conversation, RunningServer, Script, ScriptedReply, call, say, serve
 from agentaccel_langgraph import AccelMiddleware, accelerated, wrap_model
 from tests.frameworks import agents
+from tests.frameworks.early import Runs
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 
@@ -74,19 +74,8 @@ def test_an_agent_with_the_adapter_is_what_it_was(name: str, wire: str, policy: 
 # --- One agent, whose model asks for what it is told to ---------------------------------------------------------------
 
 
-@dataclass
-class Desk:
-    """Tools of an agent, and whether each run of them was begun before the model's message had ended."""
-
-    ran: list[tuple[str, bool]] = field(default_factory=list)
-
-    @property
-    def early(self) -> set[str]:
-        return {name for name, early in self.ran if early}
-
-    def note(self, name: str) -> str:
-        self.ran.append((name, is_early()))
-        return f"{name} is done"
+class Desk(Runs):
+    """Tools of an agent."""
 
     def tools(self) -> list[Any]:
         desk = self

@@ -23,13 +23,12 @@ from llama_index.llms.anthropic import Anthropic
 from llama_index.llms.openai import OpenAI
 
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy, ToolPolicy, ToolRecord, TurnRecord
-from agentaccel.effects.spec import is_early
-from agentaccel.testing import conformance
 from agentaccel.testing.conformance import assert_conforms
 from agentaccel.testing.states import differences, same_but_ids
 from agentaccel_emulator import Conversation, RunningServer, Script, ScriptedReply, call, say, serve
 from agentaccel_llamaindex import accelerated
 from tests.frameworks import agents
+from tests.frameworks.early import Runs, seen_by_the_kit
 
 # No annotations in strings here: LlamaIndex knows a tool that takes the context by the annotation itself.
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
@@ -55,8 +54,7 @@ def test_an_agent_with_the_adapter_is_what_it_was(wire: str, policy: Policy | No
 @pytest.mark.parametrize("wire", ["messages", "chat"])
 def test_tools_begin_early_in_it(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The floor of the kit: where nothing is begun early, nothing is told of gates."""
-    began = []
-    monkeypatch.setattr(conformance, "is_early", lambda: began.append(is_early()) or began[-1])
+    began = seen_by_the_kit(monkeypatch)
     assert_conforms(agents.llamaindex, wire=wire, policy=INSIDE)
     assert any(began)
 
@@ -86,20 +84,14 @@ class OwnWay(FunctionTool):
 
 
 @dataclass
-class Desk:
-    """Tools of an agent, and whether each run of them was begun before the model's message had ended."""
+class Desk(Runs):
+    """Tools of an agent."""
 
     name: str = "desk"
-    ran: list[tuple[str, bool]] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
 
-    @property
-    def early(self) -> set[str]:
-        return {name for name, early in self.ran if early}
-
     def note(self, name: str, said: object = "") -> str:
-        self.ran.append((name, is_early()))
-        return f"{self.name}: {name} is done {said}"
+        return f"{self.name}: {super().note(name, said)}"
 
     async def look(self, key: str, often: int = 1) -> str:
         """Look at something."""
@@ -276,8 +268,8 @@ def test_one_agent_hands_over_to_another_and_two_tools_of_one_name_share_nothing
     for shared in (False, True):
         seen = []
         for arm in ("without", "with"):
-            one = Desk("one")
-            other = one if shared else Desk("other")
+            one = Desk(name="one")
+            other = one if shared else Desk(name="other")
             with warehouse(replies=replies) as server, accel_in(tmp_path) as accel:
                 workflow: Any = two_desks(server, one, other)
                 seen.append(held(accelerated(accel, workflow, reads=READS) if arm == "with" else workflow, "Go"))

@@ -18,10 +18,10 @@ from openai import AsyncOpenAI
 
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy, ToolPolicy
 from agentaccel.effects.spec import is_early
-from agentaccel.testing import conformance
 from agentaccel.testing.conformance import GATED, READS, Ask, Setting, assert_conforms
 from agentaccel_emulator import ScriptedReply, call, say, serve
 from tests.frameworks import agents
+from tests.frameworks.early import seen_by_the_kit
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 
@@ -48,8 +48,7 @@ def test_an_agent_with_the_lines_of_the_page_is_what_it_was(
     policy: Policy | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The floor: tools do begin early in it."""
-    began = []
-    monkeypatch.setattr(conformance, "is_early", lambda: began.append(is_early()) or began[-1])
+    began = seen_by_the_kit(monkeypatch)
     assert_conforms(openai_agents, wire="responses", policy=policy)
     assert any(began)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,11 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.toolsets import FunctionToolset, WrapperToolset
 
 from agentaccel import Accel, CachePolicy, Policy, StorePolicy, ToolPolicy, ToolRecord
-from agentaccel.effects.spec import is_early
-from agentaccel.testing import conformance
 from agentaccel.testing.conformance import assert_conforms
 from agentaccel_emulator import Conversation, RunningServer, Script, ScriptedReply, call, say, serve
 from agentaccel_pydantic_ai import AccelCapability
 from tests.frameworks import agents
+from tests.frameworks.early import Runs, seen_by_the_kit
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 
@@ -47,8 +46,7 @@ def test_an_agent_with_the_capability_is_what_it_was(wire: str, policy: Policy |
 @pytest.mark.parametrize("wire", ["messages", "responses"])
 def test_tools_begin_early_in_it(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The floor of the kit: where nothing is begun early, nothing is told of gates."""
-    began = []
-    monkeypatch.setattr(conformance, "is_early", lambda: began.append(is_early()) or began[-1])
+    began = seen_by_the_kit(monkeypatch)
     assert_conforms(agents.pydantic_ai, wire=wire, policy=INSIDE)
     assert any(began)
 
@@ -56,19 +54,8 @@ def test_tools_begin_early_in_it(wire: str, monkeypatch: pytest.MonkeyPatch) -> 
 # --- One agent, whose model asks for what it is told to ---------------------------------------------------------------
 
 
-@dataclass
-class Desk:
-    """Tools of an agent, and whether each run of them was begun before the model's message had ended."""
-
-    ran: list[tuple[str, bool]] = field(default_factory=list)
-
-    @property
-    def early(self) -> set[str]:
-        return {name for name, early in self.ran if early}
-
-    def note(self, name: str, said: object = "") -> str:
-        self.ran.append((name, is_early()))
-        return f"{name} is done {said}"
+class Desk(Runs):
+    """Tools of an agent."""
 
     async def look(self, key: str) -> str:
         """Look at something."""
