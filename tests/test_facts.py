@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Iterator
 from datetime import date
 from importlib import resources
@@ -160,3 +162,23 @@ def test_every_other_data_file_has_a_date() -> None:
     others = {name.removesuffix(".toml") for name in files} - {*PROVIDERS}
     assert others
     assert {name: type(table(name)["date"]) for name in others} == dict.fromkeys(others, date)
+
+
+def unused(text: str) -> set[str]:
+    """Sources that a data file lists and no row of it names, be it in a remark."""
+    listed = {name: f"\n{name} = {{" for name in tomllib.loads(text)["sources"]}
+    rest = "\n".join(line for line in text.splitlines() if not f"\n{line}".startswith(tuple(listed.values())))
+    return {name for name in listed if not re.search(rf"\b{name}\b", rest)}
+
+
+@pytest.mark.parametrize("name", ["engines", "launch"])
+def test_every_source_of_what_is_known_of_engines_is_dated_and_used(name: str) -> None:
+    """What servers say, and how they are started, are two files: each lists what it rests on, and no more."""
+    assert all(type(one["date"]) is date for one in table(name)["sources"].values())
+    assert unused((resources.files("agentaccel.facts") / f"{name}.toml").read_text(encoding="utf-8")) == set()
+
+
+def test_a_source_that_no_row_names_is_found() -> None:
+    """The twin: the second of three."""
+    sources = "".join(f'{name} = {{ what = "S2" }}\n' for name in ("S1", "S2", "S3"))
+    assert unused(f'[sources]\n{sources}[row]\nsource = "S1"\nother = 1  # S3\n') == {"S2"}

@@ -5,7 +5,7 @@
     launched.argv, launched.env, launched.reasons
 
 What an engine, or its version, cannot do is a `ConfigError` when the plan is made. What is set without having been
-asked for has a reason. Everything that is known of engines is in `facts/engines.toml`, with source and date.
+asked for has a reason. Everything that is known of engines is in `facts/launch.toml`, with source and date.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def engines() -> tuple[str, ...]:
     >>> engines()
     ('vllm', 'sglang', 'llamacpp', 'trtllm')
     """
-    return tuple(table("engines")["launch"])
+    return tuple(table("launch")["engines"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

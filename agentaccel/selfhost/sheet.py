@@ -17,7 +17,7 @@ class Sheet:
     """What is placed so far, by the facts of `engine`, in the version that is asked for or the newest known."""
 
     def __init__(self, engine: str, asked: str | None) -> None:
-        self.known: Row = table("engines")["launch"][engine]
+        self.known: Row = table("launch")["engines"][engine]
         self.name = name_of(engine)
         self.placed: dict[str, Any] = {}
         """Values by option, or by the first part of a place in the engine's file."""

@@ -24,7 +24,7 @@ from tests.selfhost.captured import options
 
 LISTS = {"vllm": "vllm-0.32.0", "sglang": "sglang-0.5.23", "llamacpp": "llamacpp-0c1e570"}
 """Where the option list of an engine's own server is; nobody has captured TensorRT-LLM's."""
-FACTS = table("engines")["launch"]
+FACTS = table("launch")["engines"]
 
 
 def argv(engine: str, **plan: Any) -> list[str]:
@@ -537,7 +537,7 @@ def test_every_option_that_is_known_is_in_the_engines_own_list(engine: str) -> N
 
 
 def test_everything_that_is_launched_has_a_source() -> None:
-    listed = table("engines")["sources"]
+    listed = table("launch")["sources"]
     assert all(known["source"] in listed for known in FACTS.values())
     assert all(engine in table("engines")["dialects"] for engine in FACTS)
 
