@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agentaccel.policy import CachePolicy, HistoryPolicy, Policy, StorePolicy, ToolPolicy
     from agentaccel.predict.stats import SpeculationStats
     from agentaccel.records import ToolRecord, TurnRecord
+    from agentaccel.tools.declarations import DeclaredTools
     from agentaccel.turn import Turn
     from agentaccel.types import CachePlan, Effect, ToolCall, Usage
 
@@ -39,6 +40,7 @@ _HOMES = {
         "TraceError",
     ),
     "policy": ("CachePolicy", "HistoryPolicy", "Policy", "StorePolicy", "ToolPolicy"),
+    "tools.declarations": ("DeclaredTools",),
     "effects.spec": ("ToolSpec",),
     "installation": ("Installation", "install", "uninstall"),
     "predict.stats": ("SpeculationStats",),
@@ -69,6 +71,7 @@ __all__ = [
     "CachePlan",
     "CachePolicy",
     "ConfigError",
+    "DeclaredTools",
     "Effect",
     "EngineError",
     "HistoryPolicy",

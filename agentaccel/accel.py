@@ -30,7 +30,7 @@ from agentaccel.policy import ENV_PLATFORM, Policy, from_environment, log_as_ask
 from agentaccel.selfhost.asking import asker_of, checked_dialect, replicas_of
 from agentaccel.selfhost.attach import Backend
 from agentaccel.store.recorder import Recorder
-from agentaccel.tools.catalog import Declared, declared_spec
+from agentaccel.tools.declarations import Declared, declared_spec
 from agentaccel.tools.speculator import speculation
 from agentaccel.tools.toolbox import Toolbox
 from agentaccel.turn import Turn

@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
-from agentaccel import Accel
+from agentaccel import Accel, DeclaredTools
 from agentaccel.beside import ALL, stopped
 from agentaccel_langgraph.models import wrap_model
 from agentaccel_langgraph.tools import answered, body, declares_itself, is_injected
@@ -47,12 +47,10 @@ class AccelMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> None:
         super().__init__()
         self._accel, self._trusted = accel, trust_annotations
-        self._reads = dict(reads) if isinstance(reads, Mapping) else {name: dict[str, Any]() for name in reads}
+        self._declared = DeclaredTools(reads, needs_approval)
         self._vouched = needs_approval is not None
         self._beside = {one.name for one in beside} | {self.name}
         self._stops = stopped(beside, self._may_stop)
-        if self._stops is not ALL:
-            self._stops |= frozenset(needs_approval or ())
         self._seen = dict[int, BaseTool]()
         self._models = dict[int, tuple[BaseChatModel, BaseChatModel]]()
         self._declare(tools)
@@ -103,19 +101,17 @@ class AccelMiddleware(AgentMiddleware[Any, Any, Any]):
             if not isinstance(tool, BaseTool) or id(tool) in self._seen:
                 continue
             self._seen[id(tool)] = tool
-            gated = self._stops is ALL or tool.name in self._stops
-            if declares_itself(tool, gated=gated):
-                continue
-            declared: dict[str, Any] = {
-                "concurrent": tool.name in self._reads or self._trusted,
-                "in_thread": True,
-                "listing": {"name": tool.name, "metadata": tool.metadata or {}},
-                "server": {"name": "langchain", "trusted": self._trusted},
-                "injected": is_injected(tool),
-                "needs_approval": gated,
-                **({"effect": "read_remote", **self._reads[tool.name]} if tool.name in self._reads else {}),
-            }
-            self._accel.tool(name=tool.name, **declared)(body(tool))
+            declared = self._declared.of(
+                tool.name,
+                self._stops,
+                concurrent=self._trusted,
+                in_thread=True,
+                listing={"name": tool.name, "metadata": tool.metadata or {}},
+                server={"name": "langchain", "trusted": self._trusted},
+                injected=is_injected(tool),
+            )
+            if not declares_itself(tool, gated=declared["needs_approval"]):
+                self._accel.tool(name=tool.name, **declared)(body(tool))
 
     def _may_stop(self, part: object) -> bool:
         """True if middleware looks at tool calls, or at what the model says; where only its name is known, it does."""

@@ -18,8 +18,8 @@ from llama_index.core.llms import LLM
 from llama_index.core.objects import ObjectRetriever
 from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, adapt_to_async_tool
 
-from agentaccel import Accel, ConfigError
-from agentaccel.beside import ALL, stopped
+from agentaccel import Accel, ConfigError, DeclaredTools
+from agentaccel.beside import stopped
 from agentaccel.effects.spec import spec_of
 
 __all__ = ["accelerated"]
@@ -43,12 +43,9 @@ def accelerated(
     `{"find_order": {"max_age": 60}}`. Where a class of your own calls the tools of an agent, none is run early;
     `needs_approval` names those that it stops: given, even as an empty list, it is all that may be stopped.
     """
+    declared = DeclaredTools(reads, needs_approval)
     several = [agent, *agent.agents.values()] if isinstance(agent, AgentWorkflow) else [agent]
-    tools = _Tools(
-        accel,
-        dict(reads) if isinstance(reads, Mapping) else {name: {} for name in reads},
-        stopped(several, _may_stop) if needs_approval is None else frozenset(needs_approval),
-    )
+    tools = _Tools(accel, declared, stopped(several, _may_stop) if needs_approval is None else frozenset())
     if isinstance(agent, AgentWorkflow):
         workflow = copy.copy(agent)
         workflow.agents = {name: _copied(one, tools) for name, one in agent.agents.items()}
@@ -110,7 +107,7 @@ class _Tools:
     """What is known of the tools of an agent."""
 
     accel: Accel
-    reads: Mapping[str, Mapping[str, Any]]
+    declared: DeclaredTools
     gated: frozenset[str] | None
 
     def answered(self, tool: BaseTool) -> BaseTool:
@@ -120,13 +117,8 @@ class _Tools:
         if spec_of(getattr(tool, "real_fn", None)) is not None:  # a tool of agentaccel's already
             return tool
         own_way = isinstance(tool, FunctionTool) and getattr_static(type(tool), "acall") is not _ACALL
-        said: dict[str, Any] = {
-            "concurrent": name in self.reads,
-            "injected": isinstance(tool, FunctionTool) and tool.requires_context,
-            "needs_approval": own_way or self.gated is ALL or name in self.gated,
-        }
-        if name in self.reads:
-            said |= {"effect": "read_remote", **self.reads[name]}
+        injected = isinstance(tool, FunctionTool) and tool.requires_context
+        said = self.declared.of(name, self.gated, injected=injected, needs_approval=own_way)
         self.accel.tool(name=name, **said)(_early(tool, known))
         made = copy.copy(known)
         vars(made)["acall"] = functools.partial(_call, self.accel, known)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from mcp import ClientSession
 from mcp.types import PaginatedRequestParams
 
-from agentaccel import Accel, ConfigError, ToolSpec
+from agentaccel import Accel, ConfigError, DeclaredTools, ToolSpec
 from agentaccel_mcp.servers import Answer, Line, server_of
 
 log = logging.getLogger("agentaccel")
@@ -44,6 +44,7 @@ async def wrap(
     """
     if not isinstance(server, str) or not server.strip() or not isinstance(trusted, bool):
         raise ConfigError(f"wrap takes the name of a server, and whether it is trusted; got {server!r}, {trusted!r}")
+    declared = DeclaredTools(reads, needs_approval)
     inner = _session(session)
     if accel.policy.mode == "off" or inner is None:
         return session
@@ -51,9 +52,7 @@ async def wrap(
     if known is not None and known.accel is not accel:
         raise ConfigError("another Accel has wrapped this session: unwrap it first")
     if known is None:
-        declared = {name: dict(more) for name, more in reads.items()} if isinstance(reads, Mapping) else {}
-        declared = declared or {name: {} for name in reads}
-        around = _Around(inner, accel, server, declared, frozenset(needs_approval), trusted=trusted, prefix=prefix)
+        around = _Around(inner, accel, server, declared, trusted=trusted, prefix=prefix)
         await around.begin()
     return session
 
@@ -88,13 +87,12 @@ class _Around:
         session: ClientSession,
         accel: Accel,
         name: str,
-        reads: Mapping[str, Mapping[str, Any]],
-        gated: frozenset[str],
+        by_user: DeclaredTools,
         *,
         trusted: bool,
         prefix: str,
     ) -> None:
-        self.accel, self._prefix, self._reads, self._gated = accel, prefix, reads, gated
+        self.accel, self._prefix, self._by_user = accel, prefix, by_user
         self._server = server_of(accel, name, prefix)
         self._session = session
         self._before = {name: value for name, value in vars(session).items() if name in _REPLACED}
@@ -102,7 +100,7 @@ class _Around:
         self._line = Line(session, session.call_tool)
         if trusted and self._handler is None:
             log.warning("agentaccel: it cannot be heard here when %r changes its tools, so it is not trusted", name)
-        self._said = {"name": name, "trusted": trusted and self._handler is not None}
+        self._said: dict[str, Any] = {"name": name, "trusted": trusted and self._handler is not None}
         self._declared = dict[str, dict[str, Any]]()
 
     @property
@@ -178,10 +176,10 @@ class _Around:
         if self._declared.get(name) == said:
             return
         self._declared[name] = said
-        known: dict[str, Any] = {"kind": "mcp", "concurrent": self._said["trusted"]}
-        if name in self._reads:  # it need not be judged
-            known = {"effect": "read_remote", "concurrent": True, **self._reads[name]}
-        declared = {**known, "server": self._said, "needs_approval": name in self._gated, **said}
+        known: Any = self._by_user.of(name, concurrent=self._said["trusted"])
+        if name not in self._by_user.reads:  # else it need not be judged
+            known["kind"] = "mcp"
+        declared = {**known, "server": self._said, **said}
         self.accel.tool(name=f"{self._prefix}{name}", **declared)(self._server.function(name))
 
     @contextmanager

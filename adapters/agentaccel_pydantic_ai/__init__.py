@@ -22,7 +22,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
 from pydantic_ai.toolsets.function import FunctionToolsetTool
 
-from agentaccel import Accel, ConfigError
+from agentaccel import Accel, ConfigError, DeclaredTools
 from agentaccel.beside import ALL, stopped
 from agentaccel.effects.spec import spec_of
 
@@ -48,11 +48,12 @@ class AccelCapability(AbstractCapability[Any]):
     reads: Iterable[str] | Mapping[str, Mapping[str, Any]] = ()
     needs_approval: Iterable[str] | None = None
     trust_annotations: bool = False
+    _declared: DeclaredTools = field(init=False, repr=False)
     _told: dict[str, Any] = field(default_factory=dict[str, Any], init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.reads = dict(self.reads) if isinstance(self.reads, Mapping) else {name: {} for name in self.reads}
-        self.needs_approval = None if self.needs_approval is None else frozenset(self.needs_approval)
+        self._declared = DeclaredTools(self.reads, self.needs_approval)
+        self.reads, self.needs_approval = self._declared.reads, self._declared.needs_approval
 
     def get_wrapper_model(self, model: Model) -> Model:
         return _Sender(model, self)
@@ -76,19 +77,16 @@ class AccelCapability(AbstractCapability[Any]):
         gated = self._may_be_stopped(toolset, ctx)
         for name, tool in tools.items():
             leaf, definition = _leaf(tool), tool.tool_def
-            said: dict[str, Any] = {
-                "concurrent": name in self.reads or self.trust_annotations,
-                "listing": {"name": name, "metadata": _said_of(definition)},
-                "server": {"name": "pydantic_ai", "trusted": self.trust_annotations},
-                "injected": ctx.validation_context is not None or not _takes_arguments_only(leaf),
-                "sequential": definition.sequential,
-                "needs_approval": definition.kind != "function"
-                or tool.args_validator_func is not None
-                or gated is ALL
-                or name in gated,
-            }
-            if isinstance(self.reads, Mapping) and name in self.reads:
-                said |= {"effect": "read_remote", **self.reads[name]}
+            said = self._declared.of(
+                name,
+                gated,
+                concurrent=self.trust_annotations,
+                listing={"name": name, "metadata": _said_of(definition)},
+                server={"name": "pydantic_ai", "trusted": self.trust_annotations},
+                injected=ctx.validation_context is not None or not _takes_arguments_only(leaf),
+                sequential=definition.sequential,
+                needs_approval=definition.kind != "function" or tool.args_validator_func is not None,
+            )
             told = early, said = _early(leaf, ctx), said
             if spec_of(_executor(leaf)) is None and self._told.get(name) != told:
                 self._told[name] = told
@@ -96,7 +94,7 @@ class AccelCapability(AbstractCapability[Any]):
 
     def _may_be_stopped(self, toolset: AbstractToolset[Any], ctx: RunContext[Any]) -> frozenset[str] | None:
         if self.needs_approval is not None:
-            return frozenset(self.needs_approval)
+            return frozenset()  # what is named, and nothing else
         if ctx.usage_limits is not None and ctx.usage_limits.tool_calls_limit is not None:
             return ALL
         beside = list[object](_within(toolset))

@@ -6,17 +6,16 @@ import copy
 import inspect
 import logging
 import math
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict
+from typing import Any
 
 from agentaccel.effects.launch import Allowance, judge_call
-from agentaccel.effects.spec import Kind, ToolSpec
-from agentaccel.errors import ConfigError
+from agentaccel.effects.spec import ToolSpec
 from agentaccel.locks import Lock
 from agentaccel.policy import ToolPolicy
 from agentaccel.predict.identity import Key, Principal, arguments_key, is_plain
-from agentaccel.types import Effect, EffectSaid, ToolCall
+from agentaccel.types import Effect, ToolCall
 from agentaccel.values import kept_name
 
 # --- How many slots of a host real calls need at once -----------------------------------------------------------------
@@ -39,43 +38,6 @@ log = logging.getLogger("agentaccel")
 
 READS = (Effect.PURE, Effect.READ_LOCAL, Effect.READ_REMOTE)
 """Effects of calls that change nothing."""
-
-
-class Declared(TypedDict, total=False):
-    """What the owner of a tool may declare where it is written: fields of `ToolSpec`, which says what they mean."""
-
-    effect: EffectSaid
-    concurrent: bool
-    in_thread: bool
-    sequential: bool
-    needs_approval: bool
-    stateful: bool
-    injected: bool
-    scope: str
-    max_age: float
-    validator: Callable[[Mapping[str, Any]], Hashable]
-    prefetch_key: str
-    prefetch: Callable[[str], Awaitable[None]]
-    prewarm: Callable[[], Awaitable[None]]
-    kind: Kind
-    server: Mapping[str, Any]
-    listing: Mapping[str, Any]
-    earlier_listing: Mapping[str, Any]
-
-
-def declared_spec(declared: Declared) -> ToolSpec | None:
-    """What is declared of a tool; None for nothing. Raises `ConfigError` for an effect or a field that there is not."""
-    effect = declared.get("effect")
-    if effect is not None and not callable(effect):
-        try:
-            declared["effect"] = Effect(effect)
-        except ValueError:
-            known = ", ".join(repr(one.value) for one in Effect)
-            raise ConfigError(f"effect is {effect!r}; declare one of {known}") from None
-    try:
-        return ToolSpec(**declared) if declared else None
-    except TypeError as wrong:
-        raise ConfigError(f"a tool declares the fields of ToolSpec: {wrong}") from None
 
 
 _NOT_BY_NAME = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -35,3 +36,14 @@ def seen_by_the_kit(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     monkeypatch.setattr(conformance, "is_early", told)
     return began
+
+
+NO_DECLARATIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "a text for reads": ({"reads": "look"}, "reads is 'look'; give a list of names"),
+    "a text for approvals": ({"needs_approval": "look"}, "needs_approval is 'look'; give a list of names"),
+    "no name": ({"reads": ["look", 7]}, "reads is ['look', 7]; give a list of names"),
+    "no fields": ({"reads": {"look": 60}}, "reads of 'look' is 60; give fields of ToolSpec"),
+    "another field": ({"reads": {"look": {"max_agee": 60}}}, "reads of 'look': a tool declares the fields of ToolSpec"),
+    "another value": ({"reads": {"look": {"max_age": -1}}}, "reads of 'look': max_age of a tool is -1"),
+}
+"""What no adapter takes, and what each says of it."""

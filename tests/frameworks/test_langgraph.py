@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import random
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,13 +43,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.types import Command, interrupt
 
-from agentaccel import Accel, CachePolicy, Policy, StorePolicy, ToolPolicy
+from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy, ToolPolicy
 from agentaccel.testing.conformance import assert_conforms
 from agentaccel.testing.states import differences, same_but_ids
 from agentaccel_emulator import Conversation, RunningServer, Script, ScriptedReply, call, say, serve
 from agentaccel_langgraph import AccelMiddleware, accelerated, wrap_model
 from tests.frameworks import agents
-from tests.frameworks.early import Runs
+from tests.frameworks.early import NO_DECLARATIONS, Runs
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 
@@ -377,3 +378,9 @@ def test_the_model_that_was_given_is_not_changed(tmp_path: Path) -> None:
         assert {name: value for name, value in model.__dict__.items() if name in before} == before
         assert wrapped._async_client is not model._async_client
         assert wrapped._async_client._client is model._async_client._client
+
+
+@pytest.mark.parametrize(("said", "why"), NO_DECLARATIONS.values(), ids=NO_DECLARATIONS)
+def test_what_cannot_be_declared_of_tools_is_refused_at_once(said: dict[str, Any], why: str) -> None:
+    with Accel(Policy(store=StorePolicy(enabled=False))) as accel, pytest.raises(ConfigError, match=re.escape(why)):
+        accelerated(accel, **said)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,13 +23,13 @@ from llama_index.core.workflow import Context
 from llama_index.llms.anthropic import Anthropic
 from llama_index.llms.openai import OpenAI
 
-from agentaccel import Accel, CachePolicy, Policy, StorePolicy, ToolPolicy, ToolRecord, TurnRecord
+from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy, ToolPolicy, ToolRecord, TurnRecord
 from agentaccel.testing.conformance import assert_conforms
 from agentaccel.testing.states import differences, same_but_ids
 from agentaccel_emulator import Conversation, RunningServer, Script, ScriptedReply, call, say, serve
 from agentaccel_llamaindex import accelerated
 from tests.frameworks import agents
-from tests.frameworks.early import Runs, seen_by_the_kit
+from tests.frameworks.early import NO_DECLARATIONS, Runs, seen_by_the_kit
 
 # No annotations in strings here: LlamaIndex knows a tool that takes the context by the annotation itself.
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
@@ -338,3 +339,9 @@ def test_a_model_that_cannot_be_reached_goes_out_as_it_did_and_the_log_says_so(
         agent = FunctionAgent(tools=[], llm=given, system_prompt=RULES)
         assert accelerated(accel, agent).llm is given
     assert why in caplog.text
+
+
+@pytest.mark.parametrize(("said", "why"), NO_DECLARATIONS.values(), ids=NO_DECLARATIONS)
+def test_what_cannot_be_declared_of_tools_is_refused_at_once(said: dict[str, Any], why: str, tmp_path: Path) -> None:
+    with accel_in(tmp_path) as accel, pytest.raises(ConfigError, match=re.escape(why)):
+        accelerated(accel, FunctionAgent(tools=[], llm=MockLLM()), **said)

@@ -33,6 +33,7 @@ from agentaccel.testing.conformance import GATED, READS, Ask, Setting, assert_co
 from agentaccel.testing.inside import speculator
 from agentaccel_emulator import Conversation, Script, ScriptedReply, call, say, serve
 from agentaccel_mcp import unwrap, wrap
+from tests.frameworks.early import NO_DECLARATIONS
 
 NEW = hasattr(mcp, "Client")
 HOLDERS = ("session", "client") if NEW else ("session",)
@@ -696,6 +697,21 @@ async def test_settings_that_cannot_be_meant_are_refused(wrong: Any) -> None:
     async with looping("look") as loop, connected(Desk().server) as session:
         with pytest.raises(ConfigError):
             await wrap(session, loop.accel, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("said", "why"), NO_DECLARATIONS.values(), ids=NO_DECLARATIONS)
+async def test_what_cannot_be_declared_of_tools_is_refused_at_once(said: dict[str, Any], why: str) -> None:
+    async with looping("look") as loop, connected(Desk().server) as session:
+        with pytest.raises(ConfigError, match=re.escape(why)):
+            await wrap(session, loop.accel, server="desk", **said)
+
+
+async def test_a_tool_that_reads_and_is_said_to_need_approval_does_not_begin_early() -> None:
+    said = {"look": {"needs_approval": True}}
+    async with looping("look") as loop, connected(Desk().server) as session:
+        assert loop.accel is not None
+        await wrap(session, loop.accel, server="desk", reads=said)
+        assert speculator(loop.accel).launcher.serving.tools.of("look", "").spec.needs_approval
 
 
 async def test_what_holds_no_session_goes_on_as_it_did_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:

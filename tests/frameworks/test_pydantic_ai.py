@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,12 +26,12 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.toolsets import FunctionToolset, WrapperToolset
 
-from agentaccel import Accel, CachePolicy, Policy, StorePolicy, ToolPolicy, ToolRecord
+from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy, ToolPolicy, ToolRecord
 from agentaccel.testing.conformance import assert_conforms
 from agentaccel_emulator import Conversation, RunningServer, Script, ScriptedReply, call, say, serve
 from agentaccel_pydantic_ai import AccelCapability
 from tests.frameworks import agents
-from tests.frameworks.early import Runs, seen_by_the_kit
+from tests.frameworks.early import NO_DECLARATIONS, Runs, seen_by_the_kit
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("default")]
 
@@ -376,3 +377,9 @@ def test_a_failure_of_ours_is_a_line_of_the_log(
     assert "an agent goes on without it" in caplog.text
     with warehouse("look") as server, accel_in(tmp_path) as accel, pytest.raises(LookupError, match="ours"):
         held(server, agent_with(accel, desk.tools()))
+
+
+@pytest.mark.parametrize(("said", "why"), NO_DECLARATIONS.values(), ids=NO_DECLARATIONS)
+def test_what_cannot_be_declared_of_tools_is_refused_at_once(said: dict[str, Any], why: str) -> None:
+    with Accel(Policy(store=StorePolicy(enabled=False))) as accel, pytest.raises(ConfigError, match=re.escape(why)):
+        AccelCapability(accel, **said)
