@@ -9,7 +9,7 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -384,3 +384,30 @@ def test_the_model_that_was_given_is_not_changed(tmp_path: Path) -> None:
 def test_what_cannot_be_declared_of_tools_is_refused_at_once(said: dict[str, Any], why: str) -> None:
     with Accel(Policy(store=StorePolicy(enabled=False))) as accel, pytest.raises(ConfigError, match=re.escape(why)):
         accelerated(accel, **said)
+
+
+def test_of_agents_built_for_each_request_tools_made_once_begin_early_each_time_and_others_in_a_session(
+    tmp_path: Path,
+) -> None:
+    """A function given to `create_agent` becomes another tool each time, and one made in a request may be of a user."""
+    for arm in ("made once", "a function", "made in each", "made in each, in a session"):
+        desk = Desk()
+        function = looking(desk)
+        given = {"made once": tool(function), "a function": function}
+        with warehouse("look") as server, accel_in(tmp_path / arm) as accel:
+            for request in range(3):
+                tools = [given[arm] if arm in given else tool(looking(desk))]
+                middleware = accelerated(accel, reads=["look"])
+                agent = create_agent(chat(server), tools, system_prompt=RULES, middleware=middleware)
+                with accel.session(str(request)) if arm.endswith("session") else nullcontext():
+                    asyncio.run(agent.ainvoke(GO))
+        begun = [early for _, early in desk.ran]
+        assert begun == [True, *[arm in ("made once", "made in each, in a session")] * 2], arm
+
+
+def looking(desk: Desk) -> Any:
+    async def look(key: str) -> str:
+        """Look at something."""
+        return desk.note("look")
+
+    return look

@@ -383,3 +383,13 @@ def test_a_failure_of_ours_is_a_line_of_the_log(
 def test_what_cannot_be_declared_of_tools_is_refused_at_once(said: dict[str, Any], why: str) -> None:
     with Accel(Policy(store=StorePolicy(enabled=False))) as accel, pytest.raises(ConfigError, match=re.escape(why)):
         AccelCapability(accel, **said)
+
+
+def test_agents_built_for_each_request_begin_early_what_are_the_same_functions(tmp_path: Path) -> None:
+    """The twin: a method of what is made in each request may be of a user, and does not."""
+    for same in (True, False):
+        desk = Desk()
+        with warehouse("look") as server, accel_in(tmp_path / str(same)) as accel:
+            for _ in range(3):
+                held(server, agent_with(accel, [desk.look if same else Desk(desk.ran).look]))
+        assert [early for _, early in desk.ran] == [True, True, *[same] * 4]
