@@ -32,6 +32,7 @@ from agentaccel.once import Once
 from agentaccel.selfhost.asking import OWNER, Asker, Replica, answered, checked_seconds, installed
 from agentaccel.selfhost.hints import Hints, Rendered, rendered
 from agentaccel.selfhost.kv_feed import KvFeed
+from agentaccel.selfhost.kv_sources import KvSource, sources, the_one
 from agentaccel.selfhost.metrics import Scrape, ServerFigures, observed, read
 from agentaccel.selfhost.output import Constraint, constrained
 from agentaccel.selfhost.probe import Page, Server, paths, probe
@@ -150,15 +151,37 @@ class Backend:
         installed("prometheus_client", "prometheus-client")
         return Window(self)
 
-    def kv_events(self, endpoint: str, *, replay: str | None = None, topic: str = "") -> KvFeed:
-        """What one server says of its KV cache: `async with backend.kv_events("tcp://127.0.0.1:5557") as events:` and
-        in it `async for batch in events:`; `events.cache` keeps account of the blocks that it holds.
+    def kv_events(self, endpoint: str | None = None, *, replay: str | None = None, topic: str | None = None) -> KvFeed:
+        """What one server says of its KV cache: `async with backend.kv_events() as events:` and in it `async for batch
+        in events:`; `events.cache` keeps account of the blocks that it holds.
 
         `endpoint` is where it publishes, `replay` where it sends again what was missed, `topic` how the topics begin
-        that are listened to: what vLLM and SGLang are told by `--kv-events-config`. Raises `ConfigError` for what is no
-        address, and `MissingExtraError` without the extra `selfhost`.
+        that are listened to: what vLLM and SGLang are told by `--kv-events-config`. Without an endpoint the servers are
+        asked for all three, once the feed is entered: vLLM lists them. What is given goes before what is listed.
+
+        Raises `ConfigError` for what is no address, and `MissingExtraError` without the extra `selfhost`. To enter the
+        feed raises `ConfigError` where the servers list no endpoint, or several, and `EngineError` where one does not
+        answer.
         """
-        return KvFeed(endpoint, replay, topic, off=self._off)
+        return KvFeed(endpoint, replay, topic, self._kv_source, off=self._off)
+
+    async def _kv_source(self) -> KvSource:
+        """Where the one engine publishes that the servers list."""
+        listed = await self._awaited(self._beside(self._kv_sources), default={})
+        return the_one(listed, {replica.name: self._servers[replica] for replica in self._replicas})
+
+    def _kv_sources(self) -> dict[str, list[KvSource] | str]:
+        if self._first is not None:
+            self._ended(self._first, default=False)
+        listed: dict[str, list[KvSource] | str] = {}
+        for replica in self._replicas:
+            server = self._servers[replica]
+            path = row(server.dialect).get("kv_sources", {}).get("path")
+            if path is not None:
+                url = replica.root + path
+                said = self._asker.all(self._background, {url: url})[url]
+                listed[replica.name] = sources(server, replica.address[0], said)
+        return listed
 
     # --- asking: in threads of our own ------------------------------------------------------------------------------
 

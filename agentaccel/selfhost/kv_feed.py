@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
@@ -11,6 +12,7 @@ from agentaccel.errors import ConfigError
 from agentaccel.once import Once
 from agentaccel.selfhost.asking import installed
 from agentaccel.selfhost.kv_events import KvBatch, KvCache, decoded, sequence_of
+from agentaccel.selfhost.kv_sources import KvSource
 
 _REPLAY_WITHIN = 2.0
 """Seconds that each batch of a replay may take."""
@@ -31,17 +33,22 @@ class KvFeed:
     for a batch. Each batch comes once, in order; `cache` has taken in all that have come.
     """
 
-    def __init__(self, endpoint: str, replay: str | None, topic: str, *, off: bool = False) -> None:
+    def __init__(
+        self,
+        endpoint: str | None,
+        replay: str | None,
+        topic: str | None,
+        listed: Callable[[], Awaitable[KvSource]],
+        *,
+        off: bool = False,
+    ) -> None:
+        """`listed` is asked for an endpoint where none is given."""
         installed("zmq", "pyzmq")
         installed("msgspec", "msgspec")
-        for name, url in (("endpoint", endpoint), ("replay", replay)):
-            if url is not None and not (isinstance(url, str) and url.startswith(("tcp://", "ipc://"))):
-                raise ConfigError(
-                    f"Backend.kv_events: {name} is {url!r}; give an address such as 'tcp://127.0.0.1:5557'"
-                )
         self.cache = KvCache()
-        self._off = off
+        self._off, self._listed = off, listed
         self._endpoint, self._replay, self._topic = endpoint, replay, topic
+        _check_addresses(endpoint, replay)
         self._fresh: deque[KvBatch] = deque()
         self._context: Any = None
         self._socket: Any = None
@@ -52,10 +59,15 @@ class KvFeed:
             return self
         import zmq.asyncio
 
+        if self._endpoint is None:
+            there = await self._listed()
+            self._endpoint, self._replay = there.endpoint, self._replay or there.replay
+            self._topic = there.topic if self._topic is None else self._topic
+            _check_addresses(self._endpoint, self._replay)
         self._context = zmq.asyncio.Context()
         try:
             self._socket = self._connected(zmq.SUB, self._endpoint)
-            self._socket.setsockopt(zmq.SUBSCRIBE, self._topic.encode())
+            self._socket.setsockopt(zmq.SUBSCRIBE, (self._topic or "").encode())
             if replayed := await self._replayed(0):
                 self._fresh.extend(self.cache.mend(replayed[:-1], replayed[-1]))
         except BaseException:
@@ -147,6 +159,13 @@ class KvFeed:
             socket.close(linger=0)
         if self._context is not None:
             self._context.destroy(linger=0)  # closes that of a replay, too: to end with a socket open would block
+
+
+def _check_addresses(endpoint: str | None, replay: str | None) -> None:
+    """Raises `ConfigError` for what is no address that another process can publish at."""
+    for name, url in (("endpoint", endpoint), ("replay", replay)):
+        if url is not None and not (isinstance(url, str) and url.startswith(("tcp://", "ipc://"))):
+            raise ConfigError(f"Backend.kv_events: {name} is {url!r}; give an address such as 'tcp://127.0.0.1:5557'")
 
 
 def _is_being_cancelled() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,11 +13,14 @@ from typing import Any
 import pytest
 
 from agentaccel import Accel, Policy
-from agentaccel.errors import ConfigError
+from agentaccel.errors import ConfigError, EngineError
 from agentaccel.selfhost import kv_feed
 from agentaccel.selfhost.kv_events import KvBatch
 from agentaccel.selfhost.kv_feed import KvFeed
+from agentaccel.selfhost.kv_sources import KvSource, sources
+from agentaccel.selfhost.probe import Page, Server
 from tests.clients.wire import an_accel
+from tests.selfhost.serving import Answer, Loopback, engine, serving
 from tests.selfhost.test_kv_events import frames
 
 zmq = pytest.importorskip("zmq")
@@ -259,9 +263,103 @@ async def test_an_address_that_cannot_be_connected_to_is_a_config_error(accel: A
         await events.__aenter__()
 
 
+def vllm_with(*engines: dict[str, Any], status: int = 200, body: Any = None) -> Loopback:
+    """A vLLM server that lists what these engines are told of KV events, by their ranks."""
+    listed = body if body is not None else {str(rank): one for rank, one in enumerate(engines)}
+    server = engine("vllm-0.32.0-cpu")
+    server.says["/kv_event_sources"] = Answer(listed, status)
+    return server
+
+
+def anywhere(url: str) -> str:
+    """As an engine lists it that listens at all addresses of its machine."""
+    return url.replace("127.0.0.1", "*")
+
+
+@pytest.mark.parametrize("by_rank", [True, False], ids=["by rank", "a list"])
+async def test_without_an_endpoint_the_server_says_where_it_publishes(accel: Accel, by_rank: bool) -> None:
+    """An object by ranks, as vLLM 0.32 was seen to do, or a list. All addresses of its machine are those of its host;
+    other topics are not listened to, and what was before is replayed."""
+    async with publishing() as publisher:
+        publisher.did(0)
+        listed = {
+            "endpoint": anywhere(publisher.endpoint),
+            "replay_endpoint": anywhere(publisher.replay),
+            "topic": "kv",
+        }
+        server = vllm_with(listed, body=None if by_rank else [{"data_parallel_rank": 0, **listed}])
+        with serving(server):
+            feed = accel.backend(f"{server.url}/v1").kv_events()
+            entered, _ = await asyncio.gather(entering(feed), publisher.answer())
+            async with entered as events:
+                assert await publisher.heard() == b"\1kv"
+                assert (await anext(events)).sequence == 0
+
+
+async def test_what_is_given_goes_before_what_is_listed(accel: Accel) -> None:
+    """A topic, and where it replays; an endpoint that is given is not asked for."""
+    async with publishing() as publisher:
+        server = vllm_with({"endpoint": publisher.endpoint, "replay_endpoint": "tcp://127.0.0.1:9", "topic": "kv"})
+        with serving(server):
+            backend = accel.backend(f"{server.url}/v1")
+            given = backend.kv_events(replay=publisher.replay, topic="")
+            entered, _ = await asyncio.gather(entering(given), publisher.answer())
+            async with entered:
+                assert await publisher.heard() == b"\1"
+            asked = [one.path for one in server.asked].count("/kv_event_sources")
+            async with backend.kv_events(publisher.endpoint):
+                assert [one.path for one in server.asked].count("/kv_event_sources") == asked == 1
+
+
+PUBLISHES = {"endpoint": "tcp://*:5557", "replay_endpoint": None, "topic": ""}
+
+
+@pytest.mark.parametrize(
+    ("server", "error", "says"),
+    [
+        (vllm_with(), ConfigError, "lists no endpoint"),
+        (vllm_with(status=404, body={"detail": "Not Found"}), ConfigError, "lists no endpoint"),
+        (engine("sglang-0.5.23"), ConfigError, "SGLang.*lists no endpoint"),
+        (vllm_with(PUBLISHES, {**PUBLISHES, "endpoint": "tcp://*:5558"}), ConfigError, "several.*5557'.*5558'"),
+        (vllm_with({**PUBLISHES, "endpoint": "inproc://kv"}), ConfigError, "inproc://kv"),
+        (vllm_with(status=500, body={}), EngineError, "status 500"),
+        (vllm_with(body=b"no JSON"), EngineError, "no list"),
+    ],
+)
+async def test_where_no_one_endpoint_is_listed_the_error_says_what_to_do(
+    accel: Accel, server: Loopback, error: type[Exception], says: str
+) -> None:
+    with serving(server), pytest.raises(error, match=says):
+        await accel.backend(f"{server.url}/v1").kv_events().__aenter__()
+
+
+async def test_the_engines_of_several_servers_are_listed_together(accel: Accel) -> None:
+    """The twin of one: nothing says which is meant. Each is named by its own host."""
+    several = [vllm_with(PUBLISHES), vllm_with({**PUBLISHES, "endpoint": "tcp://10.0.0.2:5557"})]
+    with serving(*several), pytest.raises(ConfigError, match=r"127\.0\.0\.1:5557', 'tcp://10\.0\.0\.2:5557"):
+        await accel.backend([f"{one.url}/v1" for one in several]).kv_events().__aenter__()
+
+
+@pytest.mark.parametrize(
+    ("listed", "host", "reached"),
+    [
+        ("tcp://*:5557", "gpu.local", "tcp://gpu.local:5557"),
+        ("tcp://0.0.0.0:5557", "10.0.0.7", "tcp://10.0.0.7:5557"),
+        ("tcp://[::]:5557", "::1", "tcp://[::1]:5557"),
+        ("tcp://10.0.0.2:41234", "gpu.local", "tcp://10.0.0.2:41234"),
+        ("ipc:///run/kv", "gpu.local", "ipc:///run/kv"),
+    ],
+)
+def test_an_address_that_stands_for_all_is_that_of_the_servers_host(listed: str, host: str, reached: str) -> None:
+    said = Page(200, {}, json.dumps({"0": {"endpoint": listed, "replay_endpoint": listed}}).encode())
+    assert sources(Server(dialect="vllm"), host, said) == [KvSource(reached, reached, "")]
+
+
 async def test_off_is_off(tmp_path: Path) -> None:
     with Accel(Policy(mode="off")) as accel:
         async with accel.backend("http://127.0.0.1:9/v1").kv_events("tcp://127.0.0.1:9") as events:
+            assert [one async for one in events] == []
+        async with accel.backend("http://127.0.0.1:9/v1").kv_events() as events:
             assert [one async for one in events] == []
 
 
