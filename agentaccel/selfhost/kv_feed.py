@@ -24,13 +24,18 @@ _END_OF_REPLAY = -1
 _LARGEST = 16 << 20
 """Bytes of the largest frame that is taken; ZeroMQ ends the connection that brings a larger one, and makes no other. A
 step that stores 3 million tokens has a frame as large, and no step stores as many."""
+_AGAIN_WITHIN = 1.0
+"""Seconds after the end of a connection: ZeroMQ says at once that it will make another, where it will. If it is late in
+saying so, the feed ends, and nothing is believed that could be wrong."""
 
 
 class KvFeed:
     """What an engine says of its KV cache, batch by batch: `Backend.kv_events` makes it.
 
     An async context manager, and within it an async iterator that ends when it is left, also in another task that waits
-    for a batch. Each batch comes once, in order; `cache` has taken in all that have come.
+    for a batch. Each batch comes once, in order; `cache` has taken in all that have come. An engine that was away is
+    listened to again. One that sends a frame of more than 16 MiB is not: the iterator ends, with one log line, and
+    nothing is believed of the engine's cache.
     """
 
     def __init__(
@@ -52,6 +57,8 @@ class KvFeed:
         self._fresh: deque[KvBatch] = deque()
         self._context: Any = None
         self._socket: Any = None
+        self._monitor: Any = None
+        """Tells what becomes of the connection of `_socket`."""
         self._once = Once()
 
     async def __aenter__(self) -> KvFeed:
@@ -66,7 +73,7 @@ class KvFeed:
             _check_addresses(self._endpoint, self._replay)
         self._context = zmq.asyncio.Context()
         try:
-            self._socket = self._connected(zmq.SUB, self._endpoint)
+            self._socket = self._connected(zmq.SUB, self._endpoint, watched=True)
             self._socket.setsockopt(zmq.SUBSCRIBE, (self._topic or "").encode())
             if replayed := await self._replayed(0):
                 self._fresh.extend(self.cache.mend(replayed[:-1], replayed[-1]))
@@ -92,15 +99,39 @@ class KvFeed:
 
     async def _next(self) -> tuple[KvBatch, ...]:
         """What comes next, once it comes; nothing if the feed was left meanwhile."""
-        import zmq
+        import zmq.asyncio
 
+        poller = zmq.asyncio.Poller()
+        for one in (self._socket, self._monitor):
+            poller.register(one, zmq.POLLIN)
         try:
-            return await self._read(await self._socket.recv_multipart())
+            ready = dict(await poller.poll())
+            if self._socket in ready:  # what came before the connection ended is read before its end
+                return await self._read(await self._socket.recv_multipart())
+            if await self._has_ended():
+                self._end()
+            return ()
         except (asyncio.CancelledError, zmq.ZMQError):
             # A socket that is closed cancels whoever waits for it, though nobody has cancelled the task.
             if self._socket is not None or _is_being_cancelled():
                 raise
             return ()
+
+    async def _has_ended(self) -> bool:
+        """True if what is told of the connection is that it has ended, and if ZeroMQ does not make it again."""
+        import zmq
+        from zmq.utils.monitor import parse_monitor_message
+
+        told = parse_monitor_message(await self._monitor.recv_multipart())
+        return told["event"] == zmq.EVENT_DISCONNECTED and not await self._monitor.poll(_AGAIN_WITHIN * 1000)
+
+    def _end(self) -> None:
+        self._once.say(
+            f"{self._endpoint} is listened to no more, and nothing is believed of its cache: the connection has ended, "
+            f"as after a frame of more than {_LARGEST:,} bytes"
+        )
+        self.cache.forget()
+        self._close()
 
     async def _read(self, frames: list[bytes]) -> tuple[KvBatch, ...]:
         try:
@@ -141,11 +172,13 @@ class KvFeed:
             socket.close(linger=0)
         return batches
 
-    def _connected(self, kind: int, url: str) -> Any:
+    def _connected(self, kind: int, url: str, *, watched: bool = False) -> Any:
         import zmq
 
         socket = self._context.socket(kind)
         socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST)
+        if watched:
+            self._monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED)
         try:
             socket.connect(url)
         except zmq.ZMQError as error:

@@ -47,6 +47,19 @@ class Publisher:
         self.buffer.append(frames(sequence, [stored], 100.0 + sequence))
         return self.buffer[-1]
 
+    async def open_anew(self) -> None:
+        """Close what batches are published by, and open it at the same address once that is free."""
+        self._live.close(linger=0)
+        self._live = self._context.socket(zmq.XPUB)
+        while True:
+            try:
+                self._live.bind(self.endpoint)
+                return
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EADDRINUSE:
+                    raise
+                await asyncio.sleep(0)
+
     async def publish(self, sequence: int) -> None:
         await self._live.send_multipart(self.did(sequence))
 
@@ -229,13 +242,42 @@ async def test_a_replay_without_end_is_read_for_so_long_and_no_longer(
     assert sum("still replaying" in one for one in caplog.messages) == 1
 
 
-async def test_who_sends_a_frame_that_is_too_large_is_hung_up_on(accel: Accel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of 1,000 bytes, where 999 are taken. ZeroMQ tells a publisher of it by a 0 in front of the topic."""
+async def test_who_sends_a_frame_that_is_too_large_is_hung_up_on(
+    accel: Accel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One of 1,000 bytes, where 999 are taken. ZeroMQ tells a publisher of it by a 0 in front of the topic. The loop
+    ends with one log line, and what was held before is not believed any more."""
     monkeypatch.setattr(kv_feed, "_LARGEST", 999)
-    async with publishing() as engine, listening(accel, engine):
+    monkeypatch.setattr(kv_feed, "_AGAIN_WITHIN", 0.05)
+    async with publishing() as engine, listening(accel, engine) as events:
         assert await engine.heard() == b"\1"
+        await engine.publish(0)
+        assert (await anext(events)).sequence == 0
+        assert events.cache.holds(0)
         await engine.send(b"kv", b"\0" * 8, b"\0" * 1_000)
         assert await engine.heard() == b"\0"
+        assert await all_of(events) == []
+        assert (events.cache.whole, events.cache.tokens_held()) == (False, 0)
+        assert await all_of(events) == []
+    (line,) = caplog.messages
+    assert "more than 999 bytes" in line
+
+
+async def test_a_connection_that_ends_and_is_made_again_is_no_end(
+    accel: Accel, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The twin: the engine's socket is closed and opened anew, nothing was missed meanwhile, and all is believed."""
+    async with publishing() as engine, listening(accel, engine) as events:
+        await engine.heard()
+        await engine.publish(0)
+        assert (await anext(events)).sequence == 0
+        waiting = asyncio.create_task(anext(events))
+        await engine.open_anew()
+        await engine.heard()
+        await engine.publish(1)
+        assert (await waiting).sequence == 1
+        assert (events.cache.whole, events.cache.holds(0)) == (True, True)
+    assert not caplog.messages
 
 
 async def test_one_that_is_not_is_read(accel: Accel, monkeypatch: pytest.MonkeyPatch) -> None:
