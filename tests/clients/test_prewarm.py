@@ -524,6 +524,22 @@ def test_a_refusal_ends_it_for_good(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert sum("was refused with 400" in line for line in caplog.messages) == 1
 
 
+@pytest.mark.parametrize("status", [429, 500, 529])
+def test_a_refusal_of_the_moment_ends_that_one_alone(tmp_path: Path, status: int) -> None:
+    """The twin: a rate limit, an error, a provider that is too busy. It is not tried again; what the next
+    session announces is written ahead."""
+
+    async def main(room: Room) -> None:
+        for name in ("a", "b"):
+            async with room.accel.session(name) as session:
+                room.announce(session)
+                await asyncio.sleep(30)
+
+    room = Room(tmp_path, faults=[{"kind": str(status), "at": 1}])
+    records = [record for record in room.run(main) if record.mode == PREWARM]
+    assert [(record.outcome, record.status) for record in records] == [("failed", status), ("ok", 200)]
+
+
 # --- the report, and other clients ------------------------------------------------------------------------------------
 
 
