@@ -113,6 +113,12 @@ def test_steps_until_an_agent_runs_again_go_where_they_act(dialect: str, steps: 
     assert bool(sent.unsent) is not bool(fields)
 
 
+def test_where_no_hint_acts_the_reason_names_what_does() -> None:
+    """vLLM keeps by use alone, with LMCache behind it or not: what acts is to compute the prompt ahead."""
+    said = rendered(Hints(steps_to_execution=1), Server(dialect="vllm"), KEY).unsent["steps_to_execution"]
+    assert "Session.prewarm" in said
+
+
 def test_what_is_said_outright_stays_before_what_steps_would_say() -> None:
     """SGLang has one field for both; Dynamo's is sent once."""
     both = rendered(Hints(priority=7, steps_to_execution=3), Server(dialect="sglang"), KEY)
