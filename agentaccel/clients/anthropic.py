@@ -17,7 +17,7 @@ from agentaccel.clients import bodies
 from agentaccel.clients.anthropic_inside import reads_whole, response_of, streamed, whole, whole_async
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, Outgoing, stop_announced
 from agentaccel.clients.client_copy import Switch, account_behind, derived, is_off, library_of, switch_of
-from agentaccel.clients.looking import look_at, peek, peek_async
+from agentaccel.clients.looking import Look, look_at, peek, peek_async
 from agentaccel.clients.pending import watch_results
 from agentaccel.clients.transport import Route, Target, is_response, server_of, with_transport
 from agentaccel.concurrency import in_a_loop
@@ -164,12 +164,14 @@ def _middleware(whose: _Whose, client: Any, *, plain: bool, switch: Switch | Non
         agentaccel_switch = switch
 
         def handle(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
+            _looked(whose, client, switch, request, call_next)
             outgoing = about(request, call_next)
             if outgoing is None:
                 return _retried(told(request, call_next(request), call_next), in_threads, request, call_next)
             return _retried(_exchanged(outgoing, request, call_next, sent, in_threads), in_threads, request, call_next)
 
         async def handle_async(self, request: Any, call_next: Callable[[Any], Any]) -> Any:
+            await _looked_async(whose, client, switch, request, call_next)
             outgoing = about(request, call_next)
             if outgoing is None:
                 return _retried(told(request, await call_next(request), call_next), on_loops, request, call_next)
@@ -345,17 +347,13 @@ def _retried(response: Any, kind: Any, request: Any, call_next: Any) -> Any:
 def _outgoing(whose: _Whose, client: Any, request: Any, call_next: Any) -> Outgoing | None:
     """What `request` is about to send; None if it is no model call."""
     headers, engine = request.headers, whose.engine
-    announced = any(name.lower() == ANNOUNCED for name in headers)
-    if request.method.lower() != "post" or not _is_messages(str(request.url)) or not isinstance(request.json, Mapping):
+    announced = _is_announced(request)
+    if not _is_call(request):
         if announced:
             stop_announced()
         return None
     sender = _sender(call_next) or client
-    path, model = f"{sender.base_url.path.rstrip('/')}{request.url}", name_of(request.json.get("model") or "")
-    target = whose.at(server_of(sender.base_url), path, model)
-    if target.unnamed and not announced:
-        _look(engine, sender, request)
-    endpoint, account = target.endpoint, account_behind(sender, headers, engine.recorder.key)
+    endpoint, account = _target(whose, sender, request).endpoint, account_behind(sender, headers, engine.recorder.key)
     named = getattr(sender, "region", None)
     region = priced_region(*endpoint[:2], "", named if isinstance(named, str) else "")
     own = endpoint.provider == "compatible"
@@ -372,23 +370,52 @@ def _outgoing(whose: _Whose, client: Any, request: Any, call_next: Any) -> Outgo
     )
 
 
-def _look(engine: Engine, sender: Any, request: Any) -> None:
-    """Ask beside this call who answers, by the transport of the client that sends it, where that is ours to ask."""
-    http = sender._client
-    on_a_loop = hasattr(http, "aclose")
-    if not is_private(sender.base_url.host) or (on_a_loop and not in_a_loop()):
-        return
+def _is_call(request: Any) -> bool:
+    """True if `request` is a model call."""
+    return request.method.lower() == "post" and _is_messages(str(request.url)) and isinstance(request.json, Mapping)
+
+
+def _is_announced(request: Any) -> bool:
+    return any(name.lower() == ANNOUNCED for name in request.headers)
+
+
+def _target(whose: _Whose, sender: Any, request: Any) -> Target:
+    """Who answers a model call."""
+    path, model = f"{sender.base_url.path.rstrip('/')}{request.url}", name_of(request.json.get("model") or "")
+    return whose.at(server_of(sender.base_url), path, model)
+
+
+def _looked(whose: _Whose, client: Any, switch: Switch | None, request: Any, call_next: Any) -> None:
+    """Ask who answers, where nobody has said it."""
+    if not is_off(switch) and (look := _look(whose, client, request, call_next)) is not None:
+        look[0].in_a_thread(look[1])
+
+
+async def _looked_async(whose: _Whose, client: Any, switch: Switch | None, request: Any, call_next: Any) -> None:
+    """The same on an event loop."""
+    if not is_off(switch) and in_a_loop() and (look := _look(whose, client, request, call_next)) is not None:
+        await look[0].on_this_loop(look[1])
+
+
+def _look(whose: _Whose, client: Any, request: Any, call_next: Any) -> tuple[Look, Any] | None:
+    """The question who answers, which is asked before this call, and the transport of the client that sends it; None
+    where that is known, or not ours to ask."""
+    sender = _sender(call_next) or client
+    if not is_private(sender.base_url.host) or not _is_call(request) or _is_announced(request):
+        return None
     try:
+        if not _target(whose, sender, request).unnamed:
+            return None
+        http = sender._client
         library = library_of(http)
         url, headers = sender._prepare_url(str(request.url)), sender._build_headers(request.options)
-        look = look_at(engine, library.Request("POST", url, headers=headers), library)
-        if look is not None:
-            transport = http._transport_for_url(look.request.url)
-            look.on_this_loop(transport) if on_a_loop else look.in_a_thread(transport)
+        look = look_at(whose.engine, library.Request("POST", url, headers=headers), library)
+        return None if look is None else (look, http._transport_for_url(look.request.url))
     except Exception:
-        if engine.policy.strict:
+        if whose.engine.policy.strict:
             raise
         log.exception("agentaccel: could not look at a server")
+        return None
 
 
 def _told(whose: _Whose, client: Any, request: Any, response: Any, call_next: Any) -> Any:

@@ -1,15 +1,18 @@
 """Looking at what a server says beside a reply: who it is, and which field of ours it has refused.
 
-Who answers on a private network is asked once, beside the first call, as the client asks: by its own transport, with
-its own credentials. A refusal is read ahead, and its reader gets every byte of it.
+Who answers on a private network is asked once, before the first call, as the client asks: by its own transport, with
+its own credentials; the call waits for the answer for a moment, and goes out as written where none has come. A refusal
+is read ahead, and its reader gets every byte of it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +30,9 @@ _OWNER = "looks at servers"
 """Whose work it is in `Background`: no session's."""
 _SECONDS = 2.0
 """How long an answer may take, from one byte to the next and as a whole."""
+_PATIENCE = 0.2
+"""Seconds that the first call waits for the answer: a server at rest gives it in a few thousandths, and what it is told
+with its first prompt, it need not compute again with the second."""
 _MOST_BYTES = 1_000_000
 """Bytes of an answer that are read."""
 _ENDS = (b"/chat/completions", b"/responses", b"/messages")
@@ -42,14 +48,16 @@ class Look:
     request: Any
 
     def in_a_thread(self, transport: Any) -> None:
-        """Ask in a thread, by a sync transport."""
+        """Ask in a thread, by a sync transport; returns with the answer, or when the call is not to wait longer."""
         assert self.engine.background is not None
-        self.engine.background.submit(_OWNER, lambda: self._ask(transport))
+        asked = self.engine.background.submit(_OWNER, lambda: self._ask(transport))
+        concurrent.futures.wait((asked,), _PATIENCE)
 
-    def on_this_loop(self, transport: Any) -> None:
-        """Ask in a task of the running event loop, by an async transport."""
+    async def on_this_loop(self, transport: Any) -> None:
+        """The same in a task of the running event loop, by an async transport."""
         assert self.engine.background is not None
-        self.engine.background.on_loop(_OWNER, asyncio.get_running_loop(), lambda: self._ask_async(transport))
+        task = self.engine.background.spawn(_OWNER, lambda: self._ask_async(transport), copy_context())
+        await asyncio.wait((task,), timeout=_PATIENCE)
 
     def _ask(self, transport: Any) -> None:
         try:

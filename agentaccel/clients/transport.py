@@ -215,7 +215,7 @@ class _Transport:
         )
 
     def _look(self, request: Any, target: Target) -> Look | None:
-        """Who answers is to be asked beside this call; None where that is known, or not ours to ask."""
+        """Who answers is to be asked before this call; None where that is known, or not ours to ask."""
         try:
             if target.unnamed and ANNOUNCED not in request.headers:
                 return look_at(self.agentaccel_engine, request, self.library)
@@ -230,12 +230,13 @@ class _SyncTransport(_Transport):
     def handle_request(self, request: Any) -> Any:
         self._must_be_open()
         target = self._target(request)
+        if target is not None and (look := self._look(request, target)) is not None:
+            look.in_a_thread(self._inner)
+            target = self._target(request)
         outgoing = self._outgoing(request, target, request.read()) if target is not None else None
         if outgoing is None:
             self._stop_announced(request)
             return self._told(request, self._inner.handle_request(request))
-        if target is not None and (look := self._look(request, target)) is not None:
-            look.in_a_thread(self._inner)
         while True:
             attempt = outgoing.attempt()
             sent = self._sent(request, outgoing, attempt)
@@ -268,12 +269,13 @@ class _AsyncTransport(_Transport):
     async def handle_async_request(self, request: Any) -> Any:
         self._must_be_open()
         target = self._target(request)
+        if target is not None and in_a_loop() and (look := self._look(request, target)) is not None:
+            await look.on_this_loop(self._inner)
+            target = self._target(request)
         outgoing = self._outgoing(request, target, await request.aread()) if target is not None else None
         if outgoing is None:
             self._stop_announced(request)
             return self._told(request, await self._inner.handle_async_request(request))
-        if target is not None and in_a_loop() and (look := self._look(request, target)) is not None:
-            look.on_this_loop(self._inner)
         while True:
             attempt = await outgoing.attempt_async()
             sent = self._sent(request, outgoing, attempt)

@@ -1,6 +1,6 @@
 """Servers that no data file can list: what was found out of each, and what it is sent for that.
 
-Attached servers are known once they were asked; one on a private network is looked at beside the first call to it.
+Attached servers are known once they were asked; one on a private network is looked at before the first call to it.
 """
 
 from __future__ import annotations

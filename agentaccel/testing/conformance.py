@@ -65,6 +65,10 @@ class Setting:
     accel: Accel | None = None
     """What an adapter is to use; None where the agent is to be as it was, and with `install`."""
     instructions: str = INSTRUCTIONS
+    max_tokens: int = 500
+    """Of a reply."""
+    conversations: dict[str, Any] = field(default_factory=dict)
+    """Where agents keep their conversations: one that is made anew of this setting goes on with them."""
     _watched: list[tuple[object, dict[str, int]]] = field(default_factory=list)
 
     def watch(self, *things: object) -> None:
@@ -217,6 +221,8 @@ class _Scenario:
     faults: tuple[Fault, ...] = ()
     cancel: bool = False
     """The task that asks is cancelled once the tool waits."""
+    anew: bool = False
+    """The agent is made anew for each question, as a web server does."""
     delegates: bool = False
     """There is a second agent, with tools of the same names, which a tool of the first one asks."""
     calls: frozenset[str]
@@ -229,6 +235,7 @@ _later = Fault(kind="529", at=2, headers={"retry-after-ms": "1"})
 _never = Fault(kind="500", at=2, headers={"x-should-retry": "false"})
 SCENARIOS = (
     _Scenario(name="a conversation", asked=(_PLAIN, ("And desks?", "a")), calls=_ALL),
+    _Scenario(name="agents made anew", asked=(_PLAIN, ("And desks?", "a")), calls=_ALL, anew=True),
     _Scenario(name="a gated tool", asked=(_PAY,), calls=GATED),
     _Scenario(name="a tool that raises", asked=(("Is order 0 there?", "a"),), calls=frozenset({"refuse"})),
     _Scenario(name="a cancelled task", asked=(("Wait for order 9.", "a"),), calls=frozenset({"wait"}), cancel=True),
@@ -266,6 +273,8 @@ async def _held(
             await asyncio.gather(*[asked(ask, *one) for one in scenario.asked])
         else:
             for one in scenario.asked:
+                if scenario.anew:
+                    ask = await stack.enter_async_context(framework(settings[0]))
                 await asked(ask, *one)
     if scenario.delegates:
         seen.states["delegated"] = desk.told

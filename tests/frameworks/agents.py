@@ -20,7 +20,7 @@ async def langchain(setting: Setting) -> AsyncIterator[Ask]:
         _chat_model(setting),
         tools=_langchain_tools(setting),
         system_prompt=setting.instructions,
-        checkpointer=InMemorySaver(),
+        checkpointer=setting.conversations.setdefault("all", InMemorySaver()),
         middleware=_langchain_middleware(setting),
     )
     yield _graph(agent)
@@ -50,7 +50,7 @@ async def langgraph(setting: Setting) -> AsyncIterator[Ask]:
     graph.add_edge(START, "think")
     graph.add_conditional_edges("think", tools_condition)
     graph.add_edge("tools", "think")
-    yield _graph(graph.compile(checkpointer=InMemorySaver()))
+    yield _graph(graph.compile(checkpointer=setting.conversations.setdefault("all", InMemorySaver())))
 
 
 @asynccontextmanager
@@ -62,7 +62,7 @@ async def deepagents(setting: Setting) -> AsyncIterator[Ask]:
         model=_chat_model(setting),
         tools=_langchain_tools(setting),
         system_prompt=setting.instructions,
-        checkpointer=InMemorySaver(),
+        checkpointer=setting.conversations.setdefault("all", InMemorySaver()),
         middleware=_langchain_middleware(setting),
     )
     yield _graph(agent)
@@ -78,10 +78,14 @@ def _chat_model(setting: Setting) -> Any:
     if setting.model.startswith("claude"):
         from langchain_anthropic import ChatAnthropic
 
-        return ChatAnthropic(model=setting.model, base_url=setting.url, api_key="k", max_retries=1, max_tokens=500)
+        return ChatAnthropic(
+            model=setting.model, base_url=setting.url, api_key="k", max_retries=1, max_tokens=setting.max_tokens
+        )
     from langchain_openai import ChatOpenAI
 
-    return ChatOpenAI(model=setting.model, base_url=f"{setting.url}/v1", api_key="k", max_retries=1)
+    return ChatOpenAI(
+        model=setting.model, base_url=f"{setting.url}/v1", api_key="k", max_retries=1, max_tokens=setting.max_tokens
+    )
 
 
 def _langchain_tools(setting: Setting) -> list[Any]:
@@ -117,9 +121,10 @@ async def pydantic_ai(setting: Setting) -> AsyncIterator[Ask]:
             model,
             instructions=setting.instructions,
             tools=[*setting.tools.values()],
+            model_settings={"max_tokens": setting.max_tokens},
             capabilities=_pydantic_capabilities(setting),
         )
-        histories = dict[str, Any]()
+        histories = setting.conversations
 
         async def ask(question: str, conversation: str) -> Any:
             result = await agent.run(question, message_history=histories.get(conversation))
@@ -161,7 +166,7 @@ async def _pydantic_model(setting: Setting) -> AsyncIterator[Any]:
 @asynccontextmanager
 async def openai_agents(setting: Setting, wrap: Callable[[Any], Any] = lambda client: client) -> AsyncIterator[Ask]:
     """`wrap` is what is done with the client that its model is given."""
-    from agents import Agent, OpenAIResponsesModel, RunConfig, Runner, function_tool
+    from agents import Agent, ModelSettings, OpenAIResponsesModel, RunConfig, Runner, function_tool
     from openai import AsyncOpenAI
 
     async with AsyncOpenAI(base_url=f"{setting.url}/v1", api_key="k", max_retries=1) as client:
@@ -170,9 +175,10 @@ async def openai_agents(setting: Setting, wrap: Callable[[Any], Any] = lambda cl
             name="desk",
             instructions=setting.instructions,
             model=OpenAIResponsesModel(setting.model, openai_client=wrap(client)),
+            model_settings=ModelSettings(max_tokens=setting.max_tokens),
             tools=[function_tool(tool, failure_error_function=None) for tool in setting.tools.values()],
         )
-        histories = dict[str, Any]()
+        histories = setting.conversations
 
         async def ask(question: str, conversation: str) -> Any:
             asked = [*histories.get(conversation, ()), {"role": "user", "content": question}]
@@ -187,8 +193,8 @@ async def openai_agents(setting: Setting, wrap: Callable[[Any], Any] = lambda cl
 async def llamaindex(setting: Setting) -> AsyncIterator[Ask]:
     """`FunctionAgent`, not streamed: what it keeps of a reply is the whole of it."""
     from llama_index.core.agent.workflow import FunctionAgent
+    from llama_index.core.memory import ChatMemoryBuffer
     from llama_index.core.tools import FunctionTool
-    from llama_index.core.workflow import Context
 
     tools = [
         FunctionTool.from_defaults(async_fn=tool, name=name, description=tool.__doc__)
@@ -202,12 +208,10 @@ async def llamaindex(setting: Setting) -> AsyncIterator[Ask]:
 
         agent = accelerated(setting.accel, agent, reads=READS | GATED, needs_approval=GATED)
         llm = agent.llm
-    contexts = dict[str, Any]()
 
     async def ask(question: str, conversation: str) -> Any:
-        context = contexts.setdefault(conversation, Context(agent))
-        await agent.run(question, ctx=context)
-        memory = await context.store.get("memory")
+        memory = setting.conversations.setdefault(conversation, ChatMemoryBuffer.from_defaults(llm=llm))
+        await agent.run(question, memory=memory)
         return [one.model_dump(mode="json", exclude={"additional_kwargs"}) for one in await memory.aget_all()]
 
     yield ask
@@ -219,8 +223,10 @@ def _llama_model(setting: Setting) -> Any:
     if setting.model.startswith("claude"):
         from llama_index.llms.anthropic import Anthropic
 
-        return Anthropic(model=setting.model, base_url=setting.url, api_key="k", max_tokens=500, max_retries=1)
+        return Anthropic(
+            model=setting.model, base_url=setting.url, api_key="k", max_tokens=setting.max_tokens, max_retries=1
+        )
     from llama_index.llms.openai import OpenAI
 
     known = "gpt-4.1"  # the class refuses a model that it does not know
-    return OpenAI(model=known, api_base=f"{setting.url}/v1", api_key="k", max_retries=1)
+    return OpenAI(model=known, api_base=f"{setting.url}/v1", api_key="k", max_retries=1, max_tokens=setting.max_tokens)

@@ -67,7 +67,7 @@ async def answers(tools: Mapping[str, Tool], calls: list[tuple[str, str, dict[st
 async def claude(setting: Setting, adapter: Adapter = RIGHT) -> AsyncIterator[Ask]:
     async with anthropic.AsyncAnthropic(base_url=setting.url, api_key="k", max_retries=1) as bare:
         client, tools = adapted(setting, bare, adapter)
-        held = dict[str, list[Any]]()
+        held: dict[str, list[Any]] = setting.conversations
         offered = [{"name": name, "description": "", "input_schema": schema(tool)} for name, tool in tools.items()]
 
         async def ask(question: str, conversation: str) -> Any:
@@ -92,7 +92,7 @@ async def claude(setting: Setting, adapter: Adapter = RIGHT) -> AsyncIterator[As
 async def chat(setting: Setting, adapter: Adapter = RIGHT) -> AsyncIterator[Ask]:
     async with openai.AsyncOpenAI(base_url=f"{setting.url}/v1", api_key="k", max_retries=1) as bare:
         client, tools = adapted(setting, bare, adapter)
-        held = dict[str, list[Any]]()
+        held: dict[str, list[Any]] = setting.conversations
         offered = [
             {"type": "function", "function": {"name": name, "parameters": schema(tool)}} for name, tool in tools.items()
         ]
@@ -122,7 +122,7 @@ async def responses(setting: Setting, adapter: Adapter = RIGHT) -> AsyncIterator
     """Streamed: what its users see of it is every event."""
     async with openai.AsyncOpenAI(base_url=f"{setting.url}/v1", api_key="k", max_retries=1) as bare:
         client, tools = adapted(setting, bare, adapter)
-        held = dict[str, list[Any]]()
+        held: dict[str, list[Any]] = setting.conversations
         offered = [{"type": "function", "name": name, "parameters": schema(tool)} for name, tool in tools.items()]
 
         async def ask(question: str, conversation: str) -> Any:

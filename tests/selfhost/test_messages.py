@@ -150,10 +150,10 @@ def test_a_client_of_an_attached_server_knows_who_answers(
 
 
 @CLIENTS
-def test_a_server_on_this_machine_is_looked_at_once_and_known_from_the_next_call_on(
+def test_a_server_on_this_machine_is_looked_at_once_and_known_from_the_first_call_on(
     accel: Accel, tmp_path: Path, kind: Any
 ) -> None:
-    """One GET of its models, with the credentials and nothing else of the client's. The first call is as ever."""
+    """One GET of its models, with the credentials and nothing else of the client's."""
     server = own("llamacpp-b11549")
     with serving(server):
         with told("is llama.cpp server") as found:
@@ -163,7 +163,7 @@ def test_a_server_on_this_machine_is_looked_at_once_and_known_from_the_next_call
     assert look.path == "/v1/models"
     assert look.headers["authorization"] == "Bearer k"
     assert look.headers.keys() - {"host", "connection"} == {"authorization", "accept", "accept-encoding", "user-agent"}
-    assert [one.platform for one in records(tmp_path)] == ["api", "llamacpp"]
+    assert [one.platform for one in records(tmp_path)] == ["llamacpp", "llamacpp"]
     assert [one.body for one in server.calls] == [ASK, ASK]
 
 

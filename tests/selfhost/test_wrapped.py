@@ -189,10 +189,10 @@ def test_llama_cpp_cannot_keep_tenants_apart_and_the_plan_says_so(accel: Accel, 
     assert any("one server for each tenant" in one for one in records(tmp_path)[0].reasons)
 
 
-# --- looked at beside the first call ----------------------------------------------------------------------------------
+# --- looked at before the first call ----------------------------------------------------------------------------------
 
 
-def test_a_server_on_this_machine_is_looked_at_once_and_known_from_the_next_call_on(
+def test_a_server_on_this_machine_is_looked_at_once_and_known_from_the_first_call_on(
     accel: Accel, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One GET of its models, with the credentials and nothing else of the client's; one line says what was found."""
@@ -211,13 +211,13 @@ def test_a_server_on_this_machine_is_looked_at_once_and_known_from_the_next_call
     assert look.headers.keys() - {"host", "connection"} == {
         *("authorization", "openai-organization", "accept", "accept-encoding", "user-agent")
     }
-    assert [one.platform for one in records(tmp_path)] == ["server", "vllm", "vllm"]
+    assert [one.platform for one in records(tmp_path)] == ["vllm", "vllm", "vllm"]
     lines = [one.getMessage() for one in caplog.records if "agentaccel" in one.getMessage()]
     assert sum("is vLLM" in one for one in lines) == 1
     assert not any("say what runs there" in one for one in lines)
 
 
-async def test_on_an_event_loop_it_is_looked_at_beside_the_call_too(accel: Accel, tmp_path: Path) -> None:
+async def test_on_an_event_loop_it_is_looked_at_before_the_call_too(accel: Accel, tmp_path: Path) -> None:
     server = engine("llamacpp-b11549")
     with serving(server):
         async with client(server, openai.AsyncOpenAI) as bare:
@@ -227,7 +227,7 @@ async def test_on_an_event_loop_it_is_looked_at_beside_the_call_too(accel: Accel
                 await asyncio.to_thread(found.wait, 10)
             await wrapped.chat.completions.create(**ASK)
     assert len(server.looks) == 1
-    assert [one.platform for one in records(tmp_path)] == ["server", "llamacpp"]
+    assert [one.platform for one in records(tmp_path)] == ["llamacpp", "llamacpp"]
 
 
 def test_a_server_that_does_not_say_what_it_is_is_not_asked_again(tmp_path: Path) -> None:
@@ -341,8 +341,10 @@ def test_calls_in_front_of_a_server_that_answers_badly_are_what_they_are_without
 def test_a_call_does_not_wait_for_a_server_that_is_silent_when_it_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_attached: bool
 ) -> None:
-    """The question goes on beside the calls, and is given up; so it is where the server was attached, too."""
+    """The question goes on beside the calls, which wait for a moment only and go out as written, and is given up; so it
+    is where the server was attached, too."""
     monkeypatch.setattr(looking, "_SECONDS", 0.2)
+    monkeypatch.setattr(looking, "_PATIENCE", 0.01)
     server = Loopback({CHAT: chat}, otherwise=BAD["silence"])
     with serving(server):
         with an_accel(tmp_path) as accel, client(server) as bare:
