@@ -141,6 +141,24 @@ GUARDS = (
         old="asyncio.timeout(_WHOLE_REPLAY_WITHIN)",
         new="asyncio.timeout(None)",
     ),
+    Mutant(
+        guard="a connection that has ended for good, in silence",
+        at="agentaccel.selfhost.kv_feed:KvFeed._next",
+        old="if await self._has_ended():",
+        new="if await self._has_ended() and False:",
+    ),
+    Mutant(
+        guard="what was held before a connection ended for good",
+        at="agentaccel.selfhost.kv_feed:KvFeed._end",
+        old="self.cache.forget()",
+        new="pass",
+    ),
+    Mutant(
+        guard="a connection that is made again",
+        at="agentaccel.selfhost.kv_feed:KvFeed._has_ended",
+        old=" and not await self._monitor.poll(_AGAIN_WITHIN * 1000)",
+        new="",
+    ),
 )
 
 OF_MODULES = {name: running(f"tests/selfhost/test_{name}.py") for name in ("launch", "tiny", "kv_events")} | {
