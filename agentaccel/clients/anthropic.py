@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from agentaccel.clients import bodies
 from agentaccel.clients.anthropic_inside import reads_whole, response_of, streamed, whole, whole_async
 from agentaccel.clients.attempt import ANNOUNCED, Attempt, Outgoing, stop_announced
-from agentaccel.clients.client_copy import Switch, account_behind, derived, is_off, library_of, switch_of
+from agentaccel.clients.client_copy import EqualInCopies, Switch, account_behind, derived, is_off, library_of, switch_of
 from agentaccel.clients.looking import Look, look_at, peek, peek_async
 from agentaccel.clients.pending import watch_results
 from agentaccel.clients.transport import Route, Target, is_response, server_of, with_transport
@@ -159,7 +159,7 @@ def _middleware(whose: _Whose, client: Any, *, plain: bool, switch: Switch | Non
         # Clients of platforms take fields out of the body, and so may those of a user's own class.
         return _with_bytes(writer, request, body) if plain and _only_encodes(call_next) else _with_body(request, body)
 
-    class AccelMiddleware(base):  # type: ignore[misc]  # the base is known at run time only
+    class AccelMiddleware(EqualInCopies, base):  # type: ignore[misc]  # the base is known at run time only
         agentaccel_engine = whose.engine
         agentaccel_switch = switch
 

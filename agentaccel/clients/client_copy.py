@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from agentaccel.checks import is_of_sdk
+from agentaccel.engine.engine import Engine
 from agentaccel.errors import ConfigError
 from agentaccel.facts import client_platform
 from agentaccel.hashing import digest
@@ -119,6 +120,21 @@ class Switch:
 
     def __init__(self) -> None:
         self.on = True
+
+
+class EqualInCopies:
+    """What is put into a client is equal to what its copies have: so their `middleware` is equal to the client's, as it
+    is without us."""
+
+    agentaccel_engine: Engine
+    agentaccel_switch: Switch | None
+
+    def __eq__(self, other: object) -> bool:
+        of_one = getattr(other, "agentaccel_engine", None) is self.agentaccel_engine
+        return of_one and switch_of(other) is self.agentaccel_switch
+
+    def __hash__(self) -> int:
+        return hash((id(self.agentaccel_engine), id(self.agentaccel_switch)))
 
 
 def switch_of(seam: object) -> Switch | None:

@@ -149,6 +149,21 @@ def test_copies_are_wrapped_once(installed: agentaccel.Installation, server: Run
         assert sum(getattr(one, "agentaccel_engine", None) is installed.accel._engine for one in seams) == 1
 
 
+@pytest.mark.parametrize("kind", [anthropic.Anthropic, anthropic.AsyncAnthropic])
+def test_the_middleware_of_a_copy_is_equal_to_that_of_the_client(tmp_path: Path, kind: Any) -> None:
+    """As it is without us, for a program that looks whether a copy goes by the same; that of another Accel differs."""
+    copied, of_each = [], []
+    for accel in (1, 2):
+        with agentaccel.install(policy(tmp_path / str(accel))):
+            client = kind(api_key="k", middleware=[Other()])
+            copied.append((client.middleware, client.copy().middleware))
+            of_each.append(client.middleware[-1])
+    for own, of_copy in copied:
+        assert own == of_copy
+        assert hash(own) == hash(of_copy)
+    assert of_each[0] != of_each[1]
+
+
 class Other(anthropic.Middleware):
     """Somebody else's."""
 
