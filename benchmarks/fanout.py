@@ -174,7 +174,9 @@ def asked(agents: int, tokens: int, hold: float, trouble: Trouble) -> tuple[Outc
 
         async def main() -> None:
             http = httpx2.AsyncClient(transport=transport)
-            bare = anthropic.AsyncAnthropic(base_url="http://emulated", api_key="k", http_client=http, max_retries=0)
+            bare = anthropic.AsyncAnthropic(
+                base_url="http://api.emulated.test", api_key="k", http_client=http, max_retries=0
+            )
             async with asyncio.timeout(3600), accel.wrap(bare) as client:
                 tasks = [asyncio.create_task(_branch(client, number, tokens)) for number in range(agents)]
                 if trouble.cancelled:
