@@ -7,10 +7,11 @@ import logging
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
+from agentaccel.beside import costly
 from agentaccel.checks import check_session_name
 from agentaccel.clients import anthropic, openai
 from agentaccel.clients.client_copy import place_of_class
@@ -22,7 +23,7 @@ from agentaccel.effects.spec import ToolSpec
 from agentaccel.engine.conversation import own_id
 from agentaccel.engine.engine import Engine
 from agentaccel.engine.lineage import Registry
-from agentaccel.engine.scope import CallAnswerer, OnlyRuns, Session, bypassed, current, tool_call_of
+from agentaccel.engine.scope import CallAnswerer, OnlyRuns, Session, bypassed, current, standing_beside, tool_call_of
 from agentaccel.errors import ConfigError
 from agentaccel.former import warn_former
 from agentaccel.hooks import Hook, HookList, Listener, listener_of
@@ -314,6 +315,12 @@ class Accel:
         """Model calls made inside go out as written, and are recorded as bypassed."""
         with bypassed():
             yield
+
+    def beside(self, parts: Iterable[object]) -> AbstractContextManager[None]:
+        """Model calls made inside are recorded as made beside those of `parts`, objects or the names of their classes,
+        that are known to cost something at the prompt cache, as middleware of a framework that edits the history: the
+        report says what was missed beside each. For adapters."""
+        return standing_beside(costly(parts))
 
     def add_hook(self, hook: Hook | Listener) -> None:
         """Call `hook` with each request and each tool run that begins from now on, once it has ended;

@@ -141,6 +141,8 @@ class TurnRecord:
     where it was not."""
     work: EngineWork | None = None
     """As in `Reported`."""
+    beside: tuple[str, ...] = ()
+    """What stood around the request that is known to cost something at the cache, by its names in the data file."""
 
     @property
     def billed(self) -> Usage:

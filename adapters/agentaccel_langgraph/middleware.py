@@ -46,7 +46,7 @@ class AccelMiddleware(AgentMiddleware[Any, Any, Any]):
         tools: Sequence[BaseTool] = (),
     ) -> None:
         super().__init__()
-        self._accel, self._trusted = accel, trust_annotations
+        self._accel, self._trusted, self._others = accel, trust_annotations, tuple(beside)
         self._declared = DeclaredTools(reads, needs_approval)
         self._vouched = needs_approval is not None
         self._beside = {one.name for one in beside} | {self.name}
@@ -56,10 +56,12 @@ class AccelMiddleware(AgentMiddleware[Any, Any, Any]):
         self._declare(tools)
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]) -> Any:
-        return handler(self._safely(self._prepared, request))
+        with self._accel.beside(self._others):
+            return handler(self._safely(self._prepared, request))
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Later) -> Any:
-        return await handler(self._safely(self._prepared, request))
+        with self._accel.beside(self._others):
+            return await handler(self._safely(self._prepared, request))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         return handler(self._safely(self._answered, request))

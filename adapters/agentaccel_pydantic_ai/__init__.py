@@ -50,6 +50,8 @@ class AccelCapability(AbstractCapability[Any]):
     trust_annotations: bool = False
     _declared: DeclaredTools = field(init=False, repr=False)
     _told: dict[str, Any] = field(default_factory=dict[str, Any], init=False, repr=False)
+    others: tuple[object, ...] = field(default=(), init=False, repr=False)
+    """What stands beside this, as the last step had it."""
 
     def __post_init__(self) -> None:
         self._declared = DeclaredTools(self.reads, self.needs_approval)
@@ -93,13 +95,14 @@ class AccelCapability(AbstractCapability[Any]):
                 self.accel.tool(name=name, **said)(early)
 
     def _may_be_stopped(self, toolset: AbstractToolset[Any], ctx: RunContext[Any]) -> frozenset[str] | None:
+        beside = list[object](_within(toolset))
+        if ctx.root_capability is not None:
+            ctx.root_capability.apply(beside.append)
+        self.others = tuple(beside)
         if self.needs_approval is not None:
             return frozenset()  # what is named, and nothing else
         if ctx.usage_limits is not None and ctx.usage_limits.tool_calls_limit is not None:
             return ALL
-        beside = list[object](_within(toolset))
-        if ctx.root_capability is not None:
-            ctx.root_capability.apply(beside.append)
         return stopped(beside, _may_stop)
 
 
@@ -133,12 +136,14 @@ class _Sender(WrapperModel):
         self.ours = ours
 
     async def request(self, *given: Any, **named: Any) -> Any:
-        return await self._accelerated().request(*given, **named)
+        with self.ours.accel.beside(self.ours.others):
+            return await self._accelerated().request(*given, **named)
 
     @asynccontextmanager
     async def request_stream(self, *given: Any, **named: Any) -> AsyncGenerator[Any]:
-        async with self._accelerated().request_stream(*given, **named) as stream:
-            yield stream
+        with self.ours.accel.beside(self.ours.others):
+            async with self._accelerated().request_stream(*given, **named) as stream:
+                yield stream
 
     def _accelerated(self) -> Model:
         return self.ours.safely(_accelerated, self.ours.accel, self.wrapped) or self.wrapped

@@ -95,6 +95,8 @@ class Planned(NamedTuple):
     """The decision that it is sent by, where that may stand for the next ones."""
     region: str = ""
     """As in `Endpoint`."""
+    beside: tuple[str, ...] = ()
+    """As in `TurnRecord`."""
     earlier: Mapping[str, float] = {}
     """When sessions that begin alike had last been answered, by topic; of a first request. Filled in once the store
     was asked, which is before the call is recorded."""

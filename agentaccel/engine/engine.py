@@ -192,7 +192,7 @@ class Engine:
         if self.own_requests is not None:
             self.own_requests.went_on(conversation.key)
         with conversation.lock:
-            planned = self._plan(conversation, within, asked, attempt, found.routed)
+            planned = self._plan(conversation, within, asked, attempt, found.routed)._replace(beside=within.beside)
             if conversation.origin is not None:
                 followed(conversation)
             if not conversation.state.turns:

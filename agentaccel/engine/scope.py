@@ -27,7 +27,9 @@ class Stay:
     """Being inside of a session, or of code whose calls go out as written."""
 
     session: Session | None = None
-    """None where calls go out as written."""
+    """None where calls go out as written, and beside others."""
+    beside: tuple[str, ...] = ()
+    """As in `TurnRecord`, of the calls made inside."""
     over: bool = False
     """Whether it ended in another context than it began in, as where the reader of an async generator breaks off: there
     it would else go on for ever."""
@@ -47,7 +49,7 @@ class Scope:
     @property
     def bypass(self) -> bool:
         """Whether calls go out as written."""
-        return any([one.session is None and not one.over for one in self.stays])
+        return any([one.session is None and not one.beside and not one.over for one in self.stays])
 
     def entering(self, stay: Stay) -> Scope:
         """The same inside of `stay`."""
@@ -56,15 +58,17 @@ class Scope:
     def of(self, owner: int) -> Within:
         """The same as one `Accel` sees it: without sessions of another's; and without an early run that is past, of
         which this is what it has left behind."""
-        session, bypass, early = None, False, self.early
+        session, bypass, early, beside = None, False, self.early, tuple[str, ...]()
         for one in self.stays:
             if one.over:
                 continue
-            if one.session is None:
+            if one.beside:
+                beside = one.beside
+            elif one.session is None:
                 bypass = True
             elif one.session.owner == owner:
                 session = one.session
-        return _within(session, bypass, None if early is not None and early.past else early)
+        return _within(session, bypass, None if early is not None and early.past else early, beside)
 
 
 class Within(NamedTuple):
@@ -76,6 +80,8 @@ class Within(NamedTuple):
     """Whether calls go out as written."""
     early: EarlyRun | None = None
     """As in `Scope`."""
+    beside: tuple[str, ...] = ()
+    """As in `Stay`."""
 
 
 _within = maker(Within)
@@ -348,6 +354,19 @@ class Session:
 def bypassed() -> Iterator[None]:
     """Model and tool calls made inside go out as written, and are recorded as bypassed."""
     entered = enter(Stay())
+    try:
+        yield
+    finally:
+        entered.leave()
+
+
+@contextmanager
+def standing_beside(names: tuple[str, ...]) -> Iterator[None]:
+    """Model calls made inside are recorded as made beside these."""
+    if not names:
+        yield
+        return
+    entered = enter(Stay(beside=names))
     try:
         yield
     finally:

@@ -198,6 +198,7 @@ def record_of(planned: Planned, ended: Ended, settled: Reconciled | None) -> Tur
         diagnosis=kept_name_or_none(ended.said.diagnostics),
         waited=planned.waited,
         work=ended.said.work,
+        beside=planned.beside,
     )
 
 

@@ -121,6 +121,19 @@ class CauseRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BesideRow:
+    """What was missed beside something that is known to cost something at the cache, as middleware of a framework."""
+
+    name: str
+    requests: int
+    """Those that it stood beside."""
+    causes: tuple[CauseRow, ...]
+    """Misses of the kinds that it brings about, by tokens, most first; others may have brought about some of them."""
+    says: str
+    """What its settings cost, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
     """One of the largest misses."""
 
@@ -301,6 +314,8 @@ class Group:
     costs: Costs
     causes: tuple[CauseRow, ...]
     """By tokens, most first."""
+    beside: tuple[BesideRow, ...]
+    """By name."""
     verdicts: tuple[VerdictRow, ...]
     """The provider's own reasons, where it was asked for them, beside our causes."""
     engine: EngineFigures | None

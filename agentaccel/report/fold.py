@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
+from agentaccel.beside import cost_of
 from agentaccel.records import BATCH, KEEP_ALIVE, OURS, PREWARM, Calls, ToolRecord
 from agentaccel.report.bill import Billed, Money
 from agentaccel.report.control import HOLDOUT, ON, Spendings, control
@@ -24,7 +25,7 @@ from agentaccel.report.counts import (
     add_up,
     count_in,
 )
-from agentaccel.report.figures import CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime, Verdicts
+from agentaccel.report.figures import BesideRow, CauseRow, Group, Holds, Latency, Limits, ModeRow, ToolTime, Verdicts
 from agentaccel.report.parts import SessionShare
 from agentaccel.types import Cause, Miss
 
@@ -62,6 +63,16 @@ class CauseSum:
     usd: float | None = None
     seconds: float | None = None
 
+    def add(self, miss: Miss, billed: Billed) -> None:
+        """A miss of one request."""
+        self.misses += 1
+        self.tokens += miss.tokens
+        if billed.missed is not None:
+            self.usd = (self.usd or 0.0) + miss.tokens * billed.missed
+        if billed.prefill is not None and billed.prefill[1]:
+            seconds, tokens = billed.prefill
+            self.seconds = (self.seconds or 0.0) + miss.tokens * seconds / tokens
+
     def merge(self, other: CauseSum) -> None:
         """Those of another group."""
         self.misses += other.misses
@@ -72,11 +83,52 @@ class CauseSum:
             self.seconds = (self.seconds or 0.0) + other.seconds
 
 
+class CauseSums:
+    """What the misses of several causes add up to."""
+
+    __slots__ = ("_sums",)
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[Cause, bool], CauseSum] = {}
+
+    def add(self, miss: Miss, billed: Billed) -> None:
+        """A miss of one request."""
+        key = miss.cause, miss.inferred
+        cause = self._sums.get(key)
+        if cause is None:
+            cause = self._sums[key] = CauseSum()
+        cause.add(miss, billed)
+
+    def merge(self, other: CauseSums) -> None:
+        """Those of another group."""
+        for key, cause in other._sums.items():
+            self._sums.setdefault(key, CauseSum()).merge(cause)
+
+    def rows(self) -> tuple[CauseRow, ...]:
+        """By tokens, most first."""
+        rows = sorted(self._sums.items(), key=lambda item: (-item[1].tokens, item[0]))
+        return tuple(CauseRow(cause=cause, inferred=inferred, **asdict(sums)) for (cause, inferred), sums in rows)
+
+
+@dataclass(slots=True)
+class BesideSum:
+    """What the requests add up to that something stood beside."""
+
+    requests: int = 0
+    causes: CauseSums = field(default_factory=CauseSums)
+
+    def merge(self, other: BesideSum) -> None:
+        """Those of another group."""
+        self.requests += other.requests
+        self.causes.merge(other.causes)
+
+
 class Sums:
     """Everything that one group adds up. A log has many requests, so what each of them adds to is a plain slot."""
 
     __slots__ = (
         "_attempts",
+        "_beside",
         "_causes",
         "_cold",
         "_counts",
@@ -104,7 +156,8 @@ class Sums:
         self._write: dict[str, int] = {}
         self._money = Money()
         self._verdicts = Verdicts()
-        self._causes: dict[tuple[Cause, bool], CauseSum] = {}
+        self._causes = CauseSums()
+        self._beside: dict[str, BesideSum] = {}
         self._warm, self._cold = array("d"), array("d")
         self._modes: dict[str, ModeSum] = {}
         self._spent: dict[str, Spendings] = {}
@@ -135,7 +188,8 @@ class Sums:
         if turn.diagnosis is not None:
             self._verdicts.add(turn)
         for miss in turn.misses:
-            self._miss(miss, billed)
+            self._causes.add(miss, billed)
+        self._stood_beside(billed)
         self._engine.add(billed)
         self._first_byte(billed)
 
@@ -209,18 +263,17 @@ class Sums:
         mode.priced += 1
         mode.paid += bill.paid
 
-    def _miss(self, miss: Miss, billed: Billed) -> None:
-        key = miss.cause, miss.inferred
-        cause = self._causes.get(key)
-        if cause is None:
-            cause = self._causes[key] = CauseSum()
-        cause.misses += 1
-        cause.tokens += miss.tokens
-        if billed.missed is not None:
-            cause.usd = (cause.usd or 0.0) + miss.tokens * billed.missed
-        if billed.prefill is not None and billed.prefill[1]:
-            seconds, tokens = billed.prefill
-            cause.seconds = (cause.seconds or 0.0) + miss.tokens * seconds / tokens
+    def _stood_beside(self, billed: Billed) -> None:
+        turn = billed.turn
+        for name in turn.beside:
+            cost = cost_of(name)
+            if cost is None:
+                continue  # another version knows it
+            sums = self._beside.setdefault(name, BesideSum())
+            sums.requests += 1
+            for miss in turn.misses:
+                if cost.may_explain(miss, turn.drift):
+                    sums.causes.add(miss, billed)
 
     def add(self, other: Sums) -> None:
         """All that another group adds up, but for its sessions."""
@@ -235,8 +288,9 @@ class Sums:
         add_counts(self._doubted, other._doubted)
         add_counts(self._write, other._write)
         self._verdicts.merge(other._verdicts)
-        for key, cause in other._causes.items():
-            self._causes.setdefault(key, CauseSum()).merge(cause)
+        self._causes.merge(other._causes)
+        for name, beside in other._beside.items():
+            self._beside.setdefault(name, BesideSum()).merge(beside)
         self._warm.extend(other._warm)
         self._cold.extend(other._cold)
         for mode, sums in other._modes.items():
@@ -250,7 +304,6 @@ class Sums:
     def group(self, name: str) -> Group:
         """The figures of this group."""
         counts, peaks = self._counts, self.minutes.peaks() if self.minutes is not None else None
-        rows = sorted(self._causes.items(), key=lambda item: (-item[1].tokens, item[0]))
         return Group(
             name=name,
             sessions=counts.sessions,
@@ -264,7 +317,8 @@ class Sums:
             tokens=counts.tokens(self._write),
             costs=self._money.costs(),
             verdicts=self._verdicts.rows(),
-            causes=tuple(CauseRow(cause=cause, inferred=inferred, **asdict(sums)) for (cause, inferred), sums in rows),
+            causes=self._causes.rows(),
+            beside=tuple(_beside_row(name, sums) for name, sums in sorted(self._beside.items())),
             engine=self._engine.figures(),
             warm=latency(self._warm),
             cold=latency(self._cold),
@@ -289,6 +343,12 @@ class Sums:
             modes=tuple(mode.row(name) for name, mode in sorted(self._modes.items())),
             control=control(*(self._spent.get(mode, NONE).all() for mode in (ON, HOLDOUT))),
         )
+
+
+def _beside_row(name: str, sums: BesideSum) -> BesideRow:
+    cost = cost_of(name)
+    says = cost.says if cost is not None else ""
+    return BesideRow(name=name, requests=sums.requests, causes=sums.causes.rows(), says=says)
 
 
 def latency(seconds: array[float]) -> Latency:

@@ -132,6 +132,7 @@ def blocks(report: Report) -> list[Block]:
     total = report.total
     found = [advised(report), _cache(total), _cost(total), _engine(total), against_control(total), _causes(total)]
     found += [
+        _beside(total),
         verdict_block(total.verdicts),
         _time(total),
         _early(total),
@@ -238,6 +239,24 @@ def _causes(group: Group) -> Block:
     if len(rows) > 1:
         rows += ((TOTAL, *all_causes(group)),)
     return Block(title="Why tokens were not read", header=cause_header(group), rows=rows, after=after)
+
+
+def _beside(group: Group) -> Block:
+    """What was missed beside middleware that is known to cost something; no block where none stood there."""
+    if not group.beside:
+        return Block(title="", rows=())
+    header = ("middleware", "requests", *cause_header(group))
+    none = ("none", "0", "0", *(NA,) * (len(header) - 5))
+    rows = tuple(
+        (clean(row.name), f"{row.requests:,}", *cells)
+        for row in group.beside
+        for cells in [cause_cells(cause, group) for cause in row.causes] or [none]
+    )
+    after = "Misses of the kinds that each brings about, while it stood beside; some may have another cause."
+    if any(cause.cause is Cause.FIRST for row in group.beside for cause in row.causes):
+        after += " Conversations of your own have first requests, too."
+    after += "".join(f" {clean(row.name)}: {row.says}." for row in group.beside)
+    return Block(title="Beside other middleware", header=header, rows=rows, after=after)
 
 
 def _engine(group: Group) -> Block:

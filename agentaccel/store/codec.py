@@ -289,6 +289,7 @@ _NESTED: dict[str, Any] = {
     "reasons": _texts,
     "consents": _texts,
     "calls": _texts,
+    "beside": _texts,
 }
 
 

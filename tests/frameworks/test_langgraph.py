@@ -9,7 +9,7 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,11 +41,15 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import InjectedToolArg, InjectedToolCallId, StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
+from langgraph.errors import GraphRecursionError
 from langgraph.types import Command, interrupt
 
 from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy, ToolPolicy
+from agentaccel.report import render_text, report
+from agentaccel.store.store import open_reader
 from agentaccel.testing.conformance import assert_conforms
 from agentaccel.testing.states import differences, same_but_ids
+from agentaccel.types import Cause
 from agentaccel_emulator import Conversation, RunningServer, Script, ScriptedReply, call, say, serve
 from agentaccel_langgraph import AccelMiddleware, accelerated, wrap_model
 from tests.frameworks import agents
@@ -356,6 +360,60 @@ def test_the_same_bytes_go_out_wherever_ours_stands_among_the_others(seed: int, 
     bare, *placed = seen
     assert all(one[0] == placed[0][0] for one in placed)
     assert all(not [*differences(bare[1], one[1], "state")] for one in placed)
+
+
+def editing() -> list[Any]:
+    edit = ClearToolUsesEdit(trigger=200, keep=1)
+    return [TodoListMiddleware(), ContextEditingMiddleware(edits=[edit], token_count_method="approximate")]
+
+
+def summaries() -> list[Any]:
+    model = FakeListChatModel(responses=["Go on: a summary."])
+    return [SummarizationMiddleware(model, trigger=("messages", 6), keep=("messages", 2))]
+
+
+@pytest.mark.parametrize(
+    ("middleware", "name", "cause"),
+    [
+        (editing, "ContextEditingMiddleware", Cause.CHANGED),
+        (summaries, "SummarizationMiddleware", Cause.FIRST),
+        (list, None, None),
+    ],
+    ids=["editing", "summaries", "neither"],
+)
+def test_the_report_names_what_stood_beside_the_calls_of_an_agent_and_what_was_missed_then(
+    middleware: Any, name: str | None, cause: Cause | None, tmp_path: Path
+) -> None:
+    """Of an agent with it, and not of another one with the same `Accel`; the third is the twin."""
+
+    @tool
+    async def page(number: int) -> str:
+        """Read a page."""
+        return f"page {number} " * 400
+
+    replies = (*(call("page", {"number": number}) for number in range(4)), say("Done."), say("Done again."))
+    with (
+        serve(script=Script(conversations=(Conversation(match="Go", replies=replies),))) as server,
+        accel_in(tmp_path) as accel,
+    ):
+        for beside in (middleware(), []):
+            agent = create_agent(
+                chat(server), [page], system_prompt=RULES, middleware=accelerated(accel, beside, reads=["page"])
+            )
+            with suppress(GraphRecursionError):  # where the history stays short, the script does not come to its end
+                asyncio.run(agent.ainvoke(GO, {"recursion_limit": 24}))
+        accel.flush()
+        with open_reader(tmp_path / "trace.db") as store:
+            turns = list(store.turns())
+    total = report(turns).total
+    assert [one.name for one in total.beside] == ([name] if name else [])
+    assert ("Beside other middleware" in render_text(report(turns))) == bool(name)
+    for one in total.beside:
+        assert 0 < one.requests <= len(turns) - 5
+        assert {row.cause for row in one.causes} == {cause}
+        assert sum(row.tokens for row in one.causes) == sum(
+            miss.tokens for turn in turns if turn.beside for miss in turn.misses if miss.cause is cause
+        )
 
 
 # --- Models -----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -18,16 +18,22 @@ pytest.importorskip("pydantic_ai", reason="pydantic_ai is in another environment
 
 from anthropic import AsyncAnthropic
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, RunContext, Tool, UsageLimits
-from pydantic_ai.capabilities import AbstractCapability, Hooks, Instrumentation
+from pydantic_ai.capabilities import AbstractCapability, Hooks, Instrumentation, PrepareTools, ProcessHistory
+from pydantic_ai.exceptions import UsageLimitExceeded
+from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.instrumented import InstrumentedModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import FunctionToolset, WrapperToolset
 
 from agentaccel import Accel, CachePolicy, ConfigError, Policy, StorePolicy, ToolPolicy, ToolRecord
+from agentaccel.report import report
+from agentaccel.store.store import open_reader
 from agentaccel.testing.conformance import assert_conforms
+from agentaccel.types import Cause
 from agentaccel_emulator import Conversation, RunningServer, Script, ScriptedReply, call, say, serve
 from agentaccel_pydantic_ai import AccelCapability
 from tests.frameworks import agents
@@ -393,3 +399,38 @@ def test_agents_built_for_each_request_begin_early_what_are_the_same_functions(t
             for _ in range(3):
                 held(server, agent_with(accel, [desk.look if same else Desk(desk.ran).look]))
         assert [early for _, early in desk.ran] == [True, True, *[same] * 4]
+
+
+def shorter(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """The first message and the last two, once there are more."""
+    return messages if len(messages) < 5 else [messages[0], *messages[-2:]]
+
+
+async def other_tools(ctx: RunContext[Any], tools: list[ToolDefinition]) -> list[ToolDefinition]:
+    """One tool less from the third request on."""
+    return tools if len(ctx.messages) < 5 else tools[:-1]
+
+
+@pytest.mark.parametrize(
+    ("capability", "cause"),
+    [(ProcessHistory(shorter), Cause.FIRST), (PrepareTools(other_tools), Cause.CHANGED), (None, None)],
+    ids=["history", "tools", "neither"],
+)
+@pytest.mark.parametrize("vouched", [False, True])
+def test_the_report_names_what_stood_beside_the_requests_and_what_was_missed_then(
+    capability: Any, cause: Cause | None, vouched: bool, tmp_path: Path
+) -> None:
+    """The third is the twin."""
+    said: dict[str, Any] = {"needs_approval": []} if vouched else {}
+    policy = Policy(store=StorePolicy(path=tmp_path / "trace.db"), strict=True)
+    with warehouse("find", "look", "find", one_by_one=True) as server, Accel(policy, environ={}) as accel:
+        agent = agent_with(accel, Desk().tools(), *([] if capability is None else [capability]), **said)
+        with suppress(UsageLimitExceeded):  # where the history stays short, the script does not come to its end
+            held(server, agent, usage_limits=UsageLimits(request_limit=8))
+        accel.flush()
+        with open_reader(tmp_path / "trace.db") as store:
+            rows = report(store.turns()).total.beside
+    assert [one.name for one in rows] == ([] if capability is None else [type(capability).__name__])
+    for one in rows:
+        assert one.requests
+        assert {row.cause for row in one.causes} == {cause}
