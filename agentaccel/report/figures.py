@@ -315,7 +315,7 @@ class Group:
     causes: tuple[CauseRow, ...]
     """By tokens, most first."""
     beside: tuple[BesideRow, ...]
-    """By name."""
+    """By name; the JSON form has it where there are some."""
     verdicts: tuple[VerdictRow, ...]
     """The provider's own reasons, where it was asked for them, beside our causes."""
     engine: EngineFigures | None

@@ -110,6 +110,8 @@ def _group(group: Group) -> Json:
     early = form["early"]
     assert isinstance(early, dict)
     early["waste_per_hit"] = group.early.waste_per_hit
+    if not group.beside:
+        del form["beside"]
     return form
 
 

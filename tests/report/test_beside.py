@@ -90,6 +90,7 @@ def test_where_nothing_is_known_to_have_stood_beside_the_report_says_nothing(nam
     found = report([replace(one, beside=names) for one in TURNS])
     assert not found.total.beside
     assert "Beside other middleware" not in render_text(found)
+    assert "beside" not in json.dumps(to_json(found))
 
 
 def test_a_store_has_the_names_only_where_there_are_some_and_older_rows_have_none() -> None:
