@@ -329,3 +329,13 @@ def _usage(url: str) -> str:
   client.chat.completions.create(model=model, messages=[{{"role": "user", "content": "Hello"}}])
 
 Ctrl-C stops it."""
+
+
+def _add_others() -> None:
+    """Commands that have a module of their own; it imports from here."""
+    from agentaccel.cli.selfhost_watch import watch_command
+
+    selfhost_command.add_command(watch_command)
+
+
+_add_others()

@@ -136,12 +136,13 @@ class ServerFigures:
 
     def __str__(self) -> str:
         lines = [
-            f"prompt tokens        {_whole(self.prompt)}, from the cache {_of(self.cached, self.hit_rate)}",
-            f"output tokens        {_whole(self.output)}",
-            f"drafted tokens       {_whole(self.drafted)}, accepted {_of(self.accepted, self.acceptance)}",
-            f"tokens a step        {_number(self.tokens_per_step)}, with a draft {_number(self.mean_accepted_length)}",
-            f"now                  {_whole(self.running)} running, {_whole(self.waiting)} waiting, "
-            f"{_share(self.kv_use)} of the memory for keys and values",
+            f"prompt tokens        {as_count(self.prompt)}, from the cache {_of(self.cached, self.hit_rate)}",
+            f"output tokens        {as_count(self.output)}",
+            f"drafted tokens       {as_count(self.drafted)}, accepted {_of(self.accepted, self.acceptance)}",
+            f"tokens a step        {as_number(self.tokens_per_step)}, "
+            f"with a draft {as_number(self.mean_accepted_length)}",
+            f"now                  {as_count(self.running)} running, {as_count(self.waiting)} waiting, "
+            f"{as_percent(self.kv_use)} of the memory for keys and values",
         ]
         lines += [f"no counters from     {name}" for name in self.missing]
         lines += [f"started anew         {name}: what it counted before is lost" for name in self.restarted]
@@ -226,17 +227,20 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
     return None if part is None or not whole else part / whole
 
 
-def _whole(value: float | None) -> str:
+def as_count(value: float | None) -> str:
+    """A whole number, for people."""
     return "n/a" if value is None else f"{value:,.0f}"
 
 
 def _of(value: float | None, share: float | None) -> str:
-    return _whole(value) if share is None else f"{_whole(value)} ({_share(share)})"
+    return as_count(value) if share is None else f"{as_count(value)} ({as_percent(share)})"
 
 
-def _number(value: float | None) -> str:
+def as_number(value: float | None) -> str:
+    """A number with two digits."""
     return "n/a" if value is None else f"{value:.2f}"
 
 
-def _share(value: float | None) -> str:
+def as_percent(value: float | None) -> str:
+    """A share, in percent."""
     return "n/a" if value is None else f"{value:.1%}"

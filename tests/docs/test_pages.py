@@ -41,7 +41,7 @@ SLOW = {
 """Pages that run the demo, long sessions, several servers or clients, or other people's suites."""
 
 
-ENGINE = ["docs/how-to/real-engine.md"]
+ENGINE = ["docs/how-to/real-engine.md", "docs/how-to/watch-a-server.md"]
 """Pages that need a real engine: `tests/selfhost/engine` runs them."""
 
 QUICK = [page for page in PAGES if page not in SLOW and page not in ENGINE and page not in FRAMEWORKS]

@@ -17,8 +17,10 @@ import anthropic
 import httpx2
 import openai
 import pytest
+from click.testing import CliRunner
 
 from agentaccel import Accel, Policy, StorePolicy, TurnRecord
+from agentaccel.cli import main
 from agentaccel.errors import EngineError
 from agentaccel.selfhost.launch import EngineProcess
 from agentaccel.selfhost.tiny import Tiny, TinyOptions, launch_tiny, prepare
@@ -75,6 +77,17 @@ def test_cached_tokens_grow_with_the_conversation(client: openai.OpenAI) -> None
             whole = before.usage.prompt_tokens
             assert whole <= cached(reply) <= whole + before.usage.completion_tokens
         messages, before = going_on(messages, reply, said), reply
+
+
+def test_it_can_be_watched(client: openai.OpenAI) -> None:
+    """Its counters are found and read; with nothing asked in the window there is nothing to say."""
+    url = str(client.base_url).removesuffix("/v1/")
+    done = CliRunner().invoke(main, ["selfhost", "watch", url, "--once", "--every", "0", "--format", "json"])
+    assert done.exit_code == 0, done.output
+    seen = json.loads(done.stdout)
+    assert seen["figures"]["missing"] == []
+    assert seen["figures"]["prompt"] is not None
+    assert seen["proposals"] == []
 
 
 def test_what_the_engine_counts_is_the_sum_of_what_it_says_of_each_request(
