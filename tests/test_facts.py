@@ -171,9 +171,10 @@ def unused(text: str) -> set[str]:
     return {name for name in listed if not re.search(rf"\b{name}\b", rest)}
 
 
-@pytest.mark.parametrize("name", ["engines", "launch"])
+@pytest.mark.parametrize("name", ["engines", "launch", "shapes", "gpus"])
 def test_every_source_of_what_is_known_of_engines_is_dated_and_used(name: str) -> None:
-    """What servers say, and how they are started, are two files: each lists what it rests on, and no more."""
+    """What servers say, how they are started, what models keep, and what GPUs hold: each lists what it rests on, and no
+    more."""
     assert all(type(one["date"]) is date for one in table(name)["sources"].values())
     assert unused((resources.files("agentaccel.facts") / f"{name}.toml").read_text(encoding="utf-8")) == set()
 

@@ -1,4 +1,4 @@
-"""The tests of launching, of installing and of the account of KV events bite: without any single guard they fail."""
+"""The tests of launching, installing, sizing and the account of KV events bite: without any single guard they fail."""
 
 from __future__ import annotations
 
@@ -159,10 +159,42 @@ GUARDS = (
         old=" and not await self._monitor.poll(_AGAIN_WITHIN * 1000)",
         new="",
     ),
+    Mutant(
+        guard="fields of a config that are not understood",
+        at="agentaccel.selfhost.fields:Fields.check_rest",
+        old="if unknown := unknown_fields(self.config, self.read):",
+        new="if (unknown := unknown_fields(self.config, self.read)) and False:",
+    ),
+    Mutant(
+        guard="encoders and cross attention",
+        at="agentaccel.selfhost.model_shape:_check_kind",
+        old="if config.get(name) not in (None, False, [], {}):",
+        new="if False:",
+    ),
+    Mutant(
+        guard="other architectures of a known model_type",
+        at="agentaccel.selfhost.model_shape:_head_of",
+        old='if named and not set(named) & set(fields.row["architectures"]):',
+        new="if False:",
+    ),
+    Mutant(
+        guard="types that a GPU does not have",
+        at="agentaccel.selfhost.gpus:kv_stored_as",
+        old='if gpu.generation is not None and gpu.generation not in row["on"]:',
+        new="if False:",
+    ),
+    Mutant(
+        guard="a latent vector that is shared out",
+        at="agentaccel.selfhost.sizing:layer_bytes",
+        old="heads = -(-layer.heads // gpus)",
+        new="heads = layer.heads / gpus",
+    ),
 )
 
 OF_MODULES = {name: running(f"tests/selfhost/test_{name}.py") for name in ("launch", "tiny", "kv_events")} | {
-    "kv_feed": [*running("tests/selfhost/test_kv_feed.py"), "-o", "timeout=30"]
+    "kv_feed": [*running("tests/selfhost/test_kv_feed.py"), "-o", "timeout=30"],
+    **dict.fromkeys(("fields", "model_shape"), running("tests/selfhost/test_model_shape.py")),
+    **dict.fromkeys(("gpus", "sizing"), running("tests/selfhost/test_sizing.py")),
 }
 """The tests of a module's guards; those of the supervisor are those of launching."""
 
