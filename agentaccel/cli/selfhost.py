@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from agentaccel.cli.size import size_command
+
 if TYPE_CHECKING:
     from agentaccel.selfhost.launch import EngineProcess, Say
     from agentaccel.selfhost.render import LaunchPlan
@@ -99,6 +101,9 @@ def _options(*options: Any) -> Callable[[Callable[..., None]], Callable[..., Non
 @click.group("selfhost")
 def selfhost_command() -> None:
     """Engines that run on this machine."""
+
+
+selfhost_command.add_command(size_command)
 
 
 @selfhost_command.command("serve")
