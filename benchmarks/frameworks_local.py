@@ -40,6 +40,9 @@ LOOKUPS = {
     "invoice": "Say what an invoice has.",
     "returns": "Say what came back of an order.",
 }
+MODEL = {"pydantic_ai": "claude_local"}
+"""What the engine's model is called, by which an agent chooses its SDK: llama.cpp refuses what Pydantic AI sends back
+as Responses, whoever sends it, and takes it as Messages."""
 NOON = 1_764_244_800.0
 """What the clock in the instructions shows first, in seconds since 1970."""
 ENGINE = TinyOptions(slots=1, context=16384, cache_ram=0)
@@ -77,7 +80,7 @@ def conversation(name: str, tiny: Tiny, policy: Policy | None) -> Computed:
         for turn, question in enumerate(QUESTIONS):
             made = Setting(
                 url=url,
-                model="local",
+                model=MODEL.get(name, "local"),
                 tools=tools(turn),
                 instructions=system(NOON + STEP * turn),
                 max_tokens=16,
