@@ -101,7 +101,7 @@ def test_hints_of_other_dialects_are_accepted(client: openai.OpenAI) -> None:
 
 
 def test_a_wrapped_client_finds_out_by_itself(engine: EngineProcess, tmp_path: Path) -> None:
-    """Beside its first call, in a task of its own loop; from the second on the platform is known."""
+    """Before its first call, in a task of its own loop: the platform of both is known."""
 
     async def run() -> None:
         async with an_accel(tmp_path) as accel, openai.AsyncOpenAI(base_url=f"{engine.url}/v1", api_key="none") as bare:
@@ -112,7 +112,7 @@ def test_a_wrapped_client_finds_out_by_itself(engine: EngineProcess, tmp_path: P
                     await asyncio.to_thread(found.wait, 5 if not records(tmp_path) else 0)
 
     asyncio.run(run())
-    assert [one.platform for one in records(tmp_path)] == ["server", "llamacpp"]
+    assert [one.platform for one in records(tmp_path)] == ["llamacpp", "llamacpp"]
     assert all(one.usage.read is not None for one in records(tmp_path))
 
 
