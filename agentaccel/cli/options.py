@@ -8,11 +8,11 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from datetime import time as midnight
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from zoneinfo import ZoneInfo
 
 import click
@@ -50,6 +50,30 @@ def say(*lines: str, err: bool = False) -> None:
 def write(text: str) -> None:
     """Print what is laid out already: nothing in it but its styles reaches a terminal as an escape sequence."""
     click.echo("".join(part if i % 2 else clean_lines(part) for i, part in enumerate(_STYLE.split(text))), nl=False)
+
+
+def refuse(command: str, why: str) -> NoReturn:
+    """Say why a command of `agentaccel selfhost` does nothing, and end it with 2."""
+    say(*f"agentaccel selfhost {command}: {why}".split("\n"), err=True)
+    sys.exit(2)
+
+
+def options(*several: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Options of click's as one decorator, in their order."""
+
+    def added(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(several):
+            command = option(command)
+        return command
+
+    return added
+
+
+def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
+    """What an option says as NAME=VALUE, each. Raises `ConfigError` for anything else."""
+    if wrong := [pair for pair in given if not pair.partition("=")[0] or "=" not in pair]:
+        raise ConfigError(f"{option} is {wrong[0]!r}; give NAME=VALUE")
+    return {name: value for name, _, value in (pair.partition("=") for pair in given)}
 
 
 def confirm(question: str) -> None:

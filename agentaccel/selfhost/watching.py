@@ -64,7 +64,7 @@ class Proposal:
     kind: Kind
     seen: str
     """What was seen."""
-    propose: str
+    propose: str = ""
     """What to do about it; empty where it is over, or there is nothing to do."""
     over: bool = False
     """True if it was said before and holds no more."""
@@ -158,7 +158,7 @@ class Watcher:
         if figures.restarted:
             self._counts, self._usual = {}, (_First(), _First())
             names = ", ".join(figures.restarted)
-            return (Proposal(kind="restarted", seen=f"{names} was started anew.", propose="", over=False),)
+            return (Proposal(kind="restarted", seen=f"{names} was started anew."),)
         told = tuple(self._told(figures))
         most = self.policy.holds
         for first, value in zip(self._usual, _telling(figures, self.policy), strict=True):

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from agentaccel.cli.options import pairs, refuse, say
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -57,7 +59,6 @@ def watch_command(urls: tuple[str, ...], every: float, count: int | None, once: 
     As json, each window is one line. Exits with 2 where no server has counters.
     """
     from agentaccel.accel import Accel
-    from agentaccel.cli.selfhost import _pairs, _refuse
     from agentaccel.errors import AgentAccelError
     from agentaccel.policy import Policy, StorePolicy
 
@@ -67,16 +68,16 @@ def watch_command(urls: tuple[str, ...], every: float, count: int | None, once: 
             backend = accel.backend(
                 urls,
                 metrics=chosen["metrics"] or None,
-                headers=_pairs("--header", chosen["header"]) or None,
+                headers=pairs("--header", chosen["header"]) or None,
                 dialect=chosen["dialect"],
             )
             backend.wait_ready(within=10.0)
             windows = _windows(backend, policy, every, 1 if once else count)
             last = _shown(windows, once=once, form=form)
     except AgentAccelError as error:
-        _refuse(str(error), command="watch")
+        refuse("watch", str(error))
     if last is not None and last.figures.prompt is None and last.figures.output is None:
-        _refuse(f"no counters from {', '.join(last.figures.missing) or ', '.join(urls)}", command="watch")
+        refuse("watch", f"no counters from {', '.join(last.figures.missing) or ', '.join(urls)}")
     if once and last is not None and last.proposals:
         sys.exit(1)
 
@@ -112,7 +113,6 @@ def _windows(backend: Backend, policy: WatchPolicy, every: float, count: int | N
 
 def _shown(windows: Iterator[_Window], *, once: bool, form: str) -> _Window | None:
     """Show each as it comes; the last one."""
-    from agentaccel.cli.options import say
 
     last = None
     with _screen() if form == "text" and sys.stdout.isatty() and not once else contextlib.nullcontext() as draw:

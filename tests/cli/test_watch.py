@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from agentaccel.cli import main
-from agentaccel.cli.selfhost_watch import drawn
+from agentaccel.cli.watch import drawn
 from tests.selfhost.serving import Answer, Asked, Loopback, engine, serving
 
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_meant_is_refused(words: Sequence[str], why: str) -> None
 def test_it_fits_a_terminal_of_80_columns() -> None:
     from datetime import UTC, datetime
 
-    from agentaccel.cli.selfhost_watch import _Window
+    from agentaccel.cli.watch import _Window
     from agentaccel.selfhost.metrics import ServerFigures
 
     figures = ServerFigures(
