@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,7 +165,7 @@ def _take(talk: Dialogue, entry: Mapping[str, object], seen: set[int], tally: Im
 # --- Conversations of a trace store that keeps content: the last prompt of each session tells all but its last reply --
 
 _LAST = (
-    "SELECT t.session, s.workload, t.messages FROM turns t JOIN sessions s ON s.id = t.session"
+    "SELECT t.session, s.workload, t.system, t.messages FROM turns t JOIN sessions s ON s.id = t.session"
     " WHERE t.id = s.turn ORDER BY t.started, t.id"
 )
 _CHAIN = (
@@ -183,6 +184,8 @@ class SessionEvents(NamedTuple):
     workload: str
     messages: list[dict[str, Any]] | None
     """None where the store does not have its content."""
+    system: str = ""
+    """The text of the system prompt; empty where there was none, or the store does not have it."""
 
 
 def kept_talks(store: Store) -> Iterator[SessionEvents]:
@@ -190,10 +193,12 @@ def kept_talks(store: Store) -> Iterator[SessionEvents]:
     with store.legible():
         with store.database.using() as connection:
             sessions = connection.execute(_LAST).fetchall()
-        for id_, workload, end in sessions:
+        for id_, workload, head, end in sessions:
             with store.database.using() as connection:
+                system = connection.execute(_CHAIN, (head,)).fetchall()
                 rows = connection.execute(_CHAIN, (end,)).fetchall()
-            yield SessionEvents(id_, workload, _messages(rows))
+            told = _messages(system) or []
+            yield SessionEvents(id_, workload, _messages(rows), text_of([b for one in told for b in one["content"]]))
 
 
 def _messages(rows: list[tuple[str, str, bytes | None]]) -> list[dict[str, Any]] | None:
@@ -228,6 +233,8 @@ class Recorded:
     workload: str
     """What statistics are learned for."""
     events: tuple[Event, ...]
+    system: str = ""
+    """The text of the system prompt; empty where not recorded."""
     tools: tuple[Json, ...] = ()
     """As offered to the model, with `name` and mostly `description` and `input_schema`; empty where not recorded."""
     reads: frozenset[str] = field(default_factory=frozenset)
@@ -287,17 +294,26 @@ def run_of(entry: Json, name: str = "") -> Recorded:
     """One line of a file of agent runs; `name` stands in for an id that is missing."""
     tools = [one for one in items(entry.get("tools")) if isinstance(one, dict)]
     id_ = text(entry, "id") or text(entry, "task_id") or name
+    messages = [one for one in items(entry["messages"]) if isinstance(one, dict)]
     return Recorded(
         id=id_,
         task=text(entry, "task_id") or id_,
         workload=f"agent {text(entry, 'domain') or text(entry, 'source') or ''}".rstrip(),
-        events=tuple(events_of(one for one in items(entry["messages"]) if isinstance(one, dict))),
+        events=tuple(events_of(messages)),
+        system=text(entry, "system") or _system_of(messages),
         tools=tuple({name: one[name] for name in _OFFERED if name in one} for one in tools),
         reads=frozenset(str(one.get("name")) for one in tools if one.get("read_only") is True),
     )
 
 
 _OFFERED = ("name", "description", "input_schema")
+_OF_THE_SYSTEM = ("system", "developer")
+
+
+def _system_of(messages: Iterable[Json]) -> str:
+    """The text of the messages that a chat begins with in the system's name."""
+    opening = takewhile(lambda one: one.get("role") in _OF_THE_SYSTEM, messages)
+    return "\n".join(filter(None, (text_of(one.get("content")) for one in opening)))
 
 
 def _of_log(path: Path, seen: set[int], tally: ImportTally, meter: Meter) -> Iterator[Recorded]:
@@ -319,7 +335,7 @@ def _of_store(path: Path, tally: ImportTally) -> Iterator[Recorded]:
                 without += 1
                 continue
             events = tuple(events_of(kept.messages))
-            yield Recorded(id=kept.id, task=kept.id, workload=kept.workload, events=events)
+            yield Recorded(id=kept.id, task=kept.id, workload=kept.workload, events=events, system=kept.system)
         if not sessions:
             explain_nothing(store)
     if without:

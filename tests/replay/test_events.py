@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from agentaccel import Policy, StorePolicy, TraceError
+from agentaccel import Accel, Policy, StorePolicy, TraceError
 from agentaccel.predict.events import Answered, Asked, Event, Returned, Said
 from agentaccel.replay.events import Recorded, events_of, recorded
 from agentaccel.sources.logs import ImportTally
+from agentaccel.turn import Finished, Started
 from agentaccel.types import ToolCall
-from tests.driver import Driver, body, user
+from tests.driver import MODEL, Driver, body, user
 from tests.sources.session_lines import line, reply, usage
 from tests.sources.session_lines import write as write_log
 
@@ -74,6 +75,22 @@ def test_agent_runs_tell_what_happened(tmp_path: Path) -> None:
     assert (first.id, first.task, first.workload, first.calls) == ("r1", "t1", "agent wood", 2)
     assert first.reads == {"look"}
     assert first.tools[0] == {"name": "look", "description": "Looks."}
+
+
+def test_an_agent_run_tells_its_system_prompt(tmp_path: Path) -> None:
+    """Where it has a field for it, and where its chat begins with it; one that comes later is a message of its own."""
+    opening = [{"role": "system", "content": "Be brief."}, {"role": "developer", "content": [{"text": "Be kind."}]}]
+    late = {"role": "system", "content": "Be late."}
+    runs = [
+        run("field", system="Be exact.", messages=[opening[0], *chat()]),
+        run("chat", messages=[*opening, *chat(), late]),
+        run("none"),
+        run("odd", system=7),
+    ]
+    (tmp_path / "wood.jsonl").write_text("".join(json.dumps(one) + "\n" for one in runs))
+    talks = read(tmp_path)
+    assert [one.system for one in talks] == ["Be exact.", "Be brief.\nBe kind.", "", ""]
+    assert all(one.events == TOLD for one in talks)
 
 
 def test_session_logs_tell_what_happened(tmp_path: Path) -> None:
@@ -139,13 +156,38 @@ def test_a_store_with_content_tells_what_happened(tmp_path: Path) -> None:
         user("thanks"),
     ]
     with driver.accel.session("talk", agent="wood"):
-        driver.ask(body(*messages[:1]))
-        driver.ask(body(*messages[:3]))
-        driver.ask(body(*messages))
+        driver.ask(body(*messages[:1], system="Be brief."))
+        driver.ask(body(*messages[:3], system="Be brief."))
+        driver.ask(body(*messages, system="Be brief."))
     driver.accel.close()
     [talk] = read(tmp_path / "trace.db")
     assert talk.events == TOLD
-    assert (talk.id, talk.workload) == ("talk", "agent wood")
+    assert (talk.id, talk.workload, talk.system) == ("talk", "agent wood", "Be brief.")
+
+
+BLOCKS = [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "It is noon."}]
+
+
+@pytest.mark.parametrize(
+    ("provider", "asked", "system"),
+    [
+        ("anthropic", body(user("hello"), system=BLOCKS), "Be brief.\nIt is noon."),
+        ("anthropic", body(user("hello")), ""),
+        ("openai", body({"role": "system", "content": "Be brief."}, user("hello")), "Be brief."),
+        ("openai", body({"role": "developer", "content": BLOCKS}, user("hello")), "Be brief.\nIt is noon."),
+        ("openai", {"instructions": "Be brief.", "input": [user("hello")]}, "Be brief."),
+    ],
+)
+def test_a_store_tells_the_system_prompt(tmp_path: Path, provider: str, asked: dict[str, Any], system: str) -> None:
+    """As text, in whichever form it was given; empty where there was none."""
+    policy = Policy(strict=True, store=StorePolicy(content=True, path=tmp_path / "trace.db"))
+    with Accel(policy) as accel, accel.session("talk"):
+        model = MODEL if provider == "anthropic" else "gpt-5.5"
+        turn = accel.turn({**asked, "model": model}, provider=provider)
+        turn.handle(Started(0.0))
+        turn.handle(Finished(1.0))
+    [talk] = read(tmp_path / "trace.db")
+    assert talk.system == system
 
 
 def test_a_store_without_content_says_so(tmp_path: Path) -> None:
