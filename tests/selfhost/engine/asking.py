@@ -10,6 +10,13 @@ import openai
 
 from agentaccel.selfhost.launch import EngineProcess
 
+COUNTING: list[dict[str, Any]] = [
+    {"role": "user", "content": "Count."},
+    {"role": "assistant", "content": "1 2 3 4 5 6 7 8\n" * 4},
+    {"role": "user", "content": "Count."},
+]
+"""What this model goes on with as it began: text that can be drafted from the prompt."""
+
 
 def sdk(engine: EngineProcess) -> openai.OpenAI:
     """The real SDK in front of an engine; it does not try again by itself."""

@@ -18,17 +18,10 @@ from agentaccel.selfhost.launch import EngineProcess
 from agentaccel.selfhost.output import Constraint
 from agentaccel.selfhost.probe import Server
 from tests.clients.wire import an_accel, records
-from tests.selfhost.engine.asking import ask, sdk, timings
+from tests.selfhost.engine.asking import COUNTING, ask, sdk, timings
 from tests.selfhost.serving import told
 
 pytestmark = pytest.mark.engine
-
-COUNTING: list[dict[str, Any]] = [
-    {"role": "user", "content": "Count."},
-    {"role": "assistant", "content": "1 2 3 4 5 6 7 8\n" * 4},
-    {"role": "user", "content": "Count."},
-]
-"""What a small model goes on with, and n-grams foresee."""
 
 
 def about(topic: str) -> list[dict[str, Any]]:

@@ -24,20 +24,13 @@ from agentaccel.cli import main
 from agentaccel.errors import EngineError
 from agentaccel.selfhost.launch import EngineProcess
 from agentaccel.selfhost.tiny import Tiny, TinyOptions, launch_tiny, prepare
-from tests.selfhost.engine.asking import ask, metrics, sdk, timings
+from tests.selfhost.engine.asking import COUNTING, ask, metrics, sdk, timings
 
 pytestmark = pytest.mark.engine
 
 ROOT = Path(__file__).parents[3]
 Messages = list[dict[str, Any]]
 Start = Callable[..., EngineProcess]
-
-COUNTING: Messages = [
-    {"role": "user", "content": "Count."},
-    {"role": "assistant", "content": "1 2 3 4 5 6 7 8\n" * 4},
-    {"role": "user", "content": "Count."},
-]
-"""What this model goes on with as it began: text that can be drafted from the prompt."""
 
 
 def opening(topic: str) -> Messages:
