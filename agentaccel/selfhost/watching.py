@@ -28,8 +28,9 @@ class WatchPolicy:
 
     break_even: tuple[tuple[int, float], ...] = ((1, 1.2),)
     """From so many requests at once on: tokens a step below which guessing ahead costs more than it earns. A step takes
-    longer with drafts than without; this is by how much, as you have measured it at that load. The default is a guess
-    for one request at once: a drafting method has its own work even where it drafts nothing."""
+    longer with drafts than without; this is by how much, as you have measured it at that load. With fewer requests than
+    the first pair names, nothing is asked of drafts. The default is a guess for one request at once: a drafting method
+    has its own work even where it drafts nothing."""
     holds: int = 3
     """Windows in a row that a finding must hold before it is said, and before it is over."""
     least_output: float = 500.0
@@ -52,9 +53,13 @@ class WatchPolicy:
             if not is_amount(getattr(self, name)):
                 raise ConfigError(f"WatchPolicy.{name} is {getattr(self, name)!r}; give a number, 0 or more")
 
-    def least(self, load: float) -> float:
-        """Tokens a step that guessing ahead must give with so many requests at once."""
-        return next((least for at, least in reversed(self.break_even) if load >= at), self.break_even[0][1])
+    def least(self, load: float | None) -> float:
+        """Tokens a step that guessing ahead must give with so many requests at once; where their number is not
+        reported, what it must give with any number."""
+        if load is None:
+            return min(self.least(at) for at in (1, *dict(self.break_even)))
+        asked = [least for at, least in self.break_even if max(load, 1) >= at]  # what was generated was of one at least
+        return asked[-1] if asked else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +93,8 @@ class _Usual(NamedTuple):
 
     tokens_per_step: _Range | None = None
     hit_rate: _Range | None = None
+    load: _Range | None = None
+    """Requests at once in the first windows that the engine generated in, whatever the workload has become since."""
 
 
 class _Now(NamedTuple):
@@ -95,6 +102,7 @@ class _Now(NamedTuple):
 
     tokens_per_step: float | None = None
     hit_rate: float | None = None
+    load: float | None = None
 
 
 class _Finding(NamedTuple):
@@ -146,7 +154,7 @@ class Watcher:
     def __init__(self, policy: WatchPolicy | None = None) -> None:
         self.policy = policy or WatchPolicy()
         self._counts: dict[Kind, _Count] = {}
-        self._usual = (_First(), _First())
+        self._usual = (_First(), _First(), _First())
 
     @property
     def open(self) -> tuple[Kind, ...]:
@@ -156,7 +164,7 @@ class Watcher:
     def see(self, figures: ServerFigures) -> tuple[Proposal, ...]:
         """What is new with this window: findings that begin, and those that are over."""
         if figures.restarted:
-            self._counts, self._usual = {}, (_First(), _First())
+            self._counts, self._usual = {}, (_First(), _First(), _First())
             names = ", ".join(figures.restarted)
             return (Proposal(kind="restarted", seen=f"{names} was started anew."),)
         told = tuple(self._told(figures))
@@ -175,7 +183,7 @@ class Watcher:
             propose = found.propose if found.holds else ""
             yield Proposal(kind=kind, seen=found.seen, propose=propose, over=not found.holds)
             if kind == "workload" and found.holds:  # from here on this is what is usual
-                self._usual, count.said = (_First(), _First()), False
+                self._usual, count.said = (_First(), _First(), self._usual[-1]), False
 
 
 # --- the rules --------------------------------------------------------------------------------------------------------
@@ -186,13 +194,19 @@ _EVICTED = 0.15
 """By how much the share of prompts that is read must fall, in full memory, before prefixes are said to be lost."""
 _FULL = 0.9
 """Share of the memory for keys and values from which it is full."""
+_READ = 0.1
+"""How far the share of prompts that is read must be from what is usual, at least: a quarter of 0.02 is chance."""
 
 
 def _telling(figures: ServerFigures, policy: WatchPolicy) -> _Now:
     """Those figures of a window that have enough behind them."""
     drafts = (figures.drafted or 0.0) > 0.0 and (figures.output or 0.0) >= policy.least_output
     prompts = (figures.prompt or 0.0) >= policy.least_prompt
-    return _Now(figures.tokens_per_step if drafts else None, figures.hit_rate if prompts else None)
+    return _Now(
+        figures.tokens_per_step if drafts else None,
+        figures.hit_rate if prompts else None,
+        figures.running if drafts else None,
+    )
 
 
 def _break_even(figures: ServerFigures, usual: _Usual, policy: WatchPolicy) -> _Finding | None:
@@ -200,13 +214,12 @@ def _break_even(figures: ServerFigures, usual: _Usual, policy: WatchPolicy) -> _
     value = _telling(figures, policy).tokens_per_step
     if value is None or _is_the_load(usual, figures, policy):
         return None
-    load = figures.running or 0.0
-    least = policy.least(load)
+    least = policy.least(figures.running)
     if value < least:
+        load = "" if not figures.running else f" with {_requests(figures.running)} at once"
         return _Finding(
             True,
-            f"{value:.2f} tokens a step with {load:.0f} requests at once: below {least:g} drafts cost more than they "
-            "earn.",
+            f"{value:.2f} tokens a step{load}: below {least:g} drafts cost more than they earn.",
             "Start it without speculation, or choose its method again from what is said now: agentaccel selfhost "
             "render shows the options.",
         )
@@ -216,27 +229,28 @@ def _break_even(figures: ServerFigures, usual: _Usual, policy: WatchPolicy) -> _
 def _load(figures: ServerFigures, usual: _Usual, policy: WatchPolicy) -> _Finding | None:
     """As many tokens a step as ever, and too few for as many requests as there are."""
     value = _telling(figures, policy).tokens_per_step
-    if value is None or usual.tokens_per_step is None:
+    if value is None or usual.tokens_per_step is None or figures.running is None:
         return None
-    load = figures.running or 0.0
-    if value < policy.least(load) and _is_the_load(usual, figures, policy):
+    load, least = _requests(figures.running), policy.least(figures.running)
+    if value < least and _is_the_load(usual, figures, policy):
         return _Finding(
             True,
-            f"{load:.0f} requests at once, where drafts must give {policy.least(load):g} tokens a step and give "
-            f"{value:.2f}, as ever: the load has risen past break-even.",
+            f"{load} at once, where drafts must give {least:g} tokens a step and give {value:.2f}, as ever: the load "
+            "has risen past break-even.",
             "Draft less under load (--draft-schedule), bound the requests at once (--concurrency), or add a replica.",
         )
-    if value >= policy.least(load):
-        return _Finding(False, f"{load:.0f} requests at once: drafts pay again.")
+    if value >= least:
+        return _Finding(False, f"{load} at once: drafts pay again.")
     return None
 
 
 def _is_the_load(usual: _Usual, figures: ServerFigures, policy: WatchPolicy) -> bool:
-    """True if what is said is guessed as well as ever, and would pay with one request at once."""
-    value = figures.tokens_per_step
-    if value is None or usual.tokens_per_step is None or policy.least(figures.running or 0.0) <= policy.least(1):
+    """True if what is said is guessed as well as ever, and would pay with as many requests at once as there were."""
+    value, load = figures.tokens_per_step, figures.running
+    if value is None or usual.tokens_per_step is None or usual.load is None or load is None:
         return False
-    return value >= policy.least(1) and not _differs(value, usual.tokens_per_step, policy)
+    least = policy.least(usual.load.high)
+    return policy.least(load) > least and value >= least and not _differs(value, usual.tokens_per_step, policy.change)
 
 
 def _workload(figures: ServerFigures, usual: _Usual, policy: WatchPolicy) -> _Finding | None:
@@ -244,11 +258,11 @@ def _workload(figures: ServerFigures, usual: _Usual, policy: WatchPolicy) -> _Fi
     now = _telling(figures, policy)
     said = [
         f"{name} was {was} and is {value:.2f}"
-        for name, was, value in (
-            ("tokens a step", usual.tokens_per_step, now.tokens_per_step),
-            ("the share of prompts that is read", usual.hit_rate, now.hit_rate),
+        for name, was, value, least in (
+            ("tokens a step", usual.tokens_per_step, now.tokens_per_step, 0.0),
+            ("the share of prompts that is read", usual.hit_rate, now.hit_rate, _READ),
         )
-        if was is not None and value is not None and _differs(value, was, policy)
+        if was is not None and value is not None and _differs(value, was, policy.change, least)
     ]
     lost = _prefixes(figures, usual, policy)
     if now == _Now() or (lost is not None and lost.holds):  # memory that is full explains it
@@ -274,7 +288,8 @@ def _prefixes(figures: ServerFigures, usual: _Usual, policy: WatchPolicy) -> _Fi
             f"{figures.kv_use:.0%} in use: prefixes are given up before they are used again.",
             "Fewer sessions at once, more memory for keys and values, or a tier below it (--offload).",
         )
-    return _Finding(False, f"{rate:.2f} of prompts is read again.")
+    over = usual.hit_rate.low - rate <= _EVICTED
+    return _Finding(False, f"{rate:.2f} of prompts is read, as is usual.") if over else None
 
 
 def _queue(figures: ServerFigures, usual: _Usual, policy: WatchPolicy) -> _Finding | None:
@@ -287,13 +302,20 @@ def _queue(figures: ServerFigures, usual: _Usual, policy: WatchPolicy) -> _Findi
     more = " Drafts take of the time of those that wait: fewer of them under load (--draft-schedule)." if drafts else ""
     return _Finding(
         True,
-        f"{figures.waiting:.0f} requests wait and {figures.running:.0f} are computed.",
+        f"{_requests(figures.waiting)} wait{'s' * (round(figures.waiting) == 1)}, and {figures.running:,.0f} "
+        f"{'is' if round(figures.running) == 1 else 'are'} computed.",
         f"Add a replica, or have fewer agents at once.{more}",
     )
 
 
-def _differs(value: float, usual: _Range, policy: WatchPolicy) -> bool:
-    return not usual.low * (1 - policy.change) <= value <= usual.high * (1 + policy.change)
+def _requests(count: float) -> str:
+    return f"{count:,.0f} request{'s' * (round(count) != 1)}"
+
+
+def _differs(value: float, usual: _Range, change: float, least: float = 0.0) -> bool:
+    """True if a value is outside of what is usual, by the share `change` of it and by `least`."""
+    low, high = usual
+    return value < min(low * (1 - change), low - least) or value > max(high * (1 + change), high + least)
 
 
 _RULES: dict[Kind, _Rule] = {

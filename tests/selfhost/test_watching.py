@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,6 +115,73 @@ def test_what_is_not_reported_is_nothing_to_say(figures: ServerFigures) -> None:
     assert said(LOADS, *[figures] * 9) == []
 
 
+def test_a_load_that_was_there_from_the_first_has_not_risen() -> None:
+    """Sixteen at once, and too few tokens a step for them: break-even, and that alone."""
+    assert said(LOADS, *[window(1.6, running=16)] * 12) == [(2, "break-even", False)]
+
+
+def test_a_load_that_has_risen_is_told_once_though_the_workload_becomes_another_one() -> None:
+    """What the load was is not forgotten with what was usual of the workload."""
+    risen = [window(1.6)] * 3 + [window(1.6, running=16)] * 3 + [window(1.6, running=16, hit_rate=0.3)] * 12
+    assert said(LOADS, *risen) == [(5, "load", False), (8, "workload", False)]
+
+
+def test_fewer_requests_than_break_even_was_measured_for_are_not_judged() -> None:
+    policy = WatchPolicy(break_even=((8, 2.0),))
+    assert said(policy, *[window(1.1, running=7)] * 9) == []
+    assert said(policy, *[window(1.1, running=8)] * 9) == [(2, "break-even", False)]
+    assert (policy.least(7), policy.least(8), policy.least(None)) == (0.0, 2.0, 0.0)
+    assert (LOADS.least(0), LOADS.least(7.9), LOADS.least(8), LOADS.least(None)) == (1.2, 1.2, 2.0, 1.2)
+
+
+def test_a_share_of_prompts_that_is_near_nothing_is_no_other_workload_when_it_doubles() -> None:
+    """Nor is one of 10 points; the twin is."""
+    assert said(LOADS, *[window(hit_rate=0.01)] * 4, *[window(hit_rate=0.03)] * 4) == []
+    assert said(LOADS, *[window(hit_rate=0.01)] * 4, *[window(hit_rate=0.12)] * 4) == [(6, "workload", False)]
+    assert said(LOADS, *[window(hit_rate=0.3)] * 4, *[window(hit_rate=0.21)] * 4) == []
+    assert said(LOADS, *[window(hit_rate=0.3)] * 4, *[window(hit_rate=0.19)] * 4) == [(6, "workload", False)]
+
+
+def test_a_quarter_outside_of_the_usual_range_is_another_workload_and_less_is_none() -> None:
+    """The first windows had 2.0 to 2.4, so it is below 1.5, and above 3.0."""
+    first = [window(2.0), window(2.4), window(2.2)]
+    for value in (1.51, 2.99):
+        assert said(LOADS, *first, *[window(value)] * 4) == []
+    for value in (1.49, 3.01):
+        assert said(LOADS, *first, *[window(value)] * 4) == [(5, "workload", False)]
+
+
+def test_prefixes_are_read_again_only_once_they_are() -> None:
+    """Memory that is no longer full does not bring them back."""
+    lost = [window()] * 3 + [window(hit_rate=0.7, kv_use=0.97)] * 3
+    assert said(LOADS, *lost, *[window(hit_rate=0.74, kv_use=0.5)] * 9) == [(5, "prefixes", False)]
+    assert said(LOADS, *lost, *[window(hit_rate=0.76, kv_use=0.5)] * 9) == [
+        (5, "prefixes", False),
+        (8, "prefixes", True),
+    ]
+    assert said(LOADS, *lost[:3], *[window(hit_rate=0.76, kv_use=1.0)] * 9) == []
+    assert said(LOADS, *lost[:3], *[window(hit_rate=0.7, kv_use=0.89)] * 9) == []
+
+
+def test_what_is_said_names_the_figures_as_people_write_them() -> None:
+    def first(*series: ServerFigures, policy: WatchPolicy = LOADS) -> str:
+        watcher = Watcher(policy)
+        return next(one.seen for figures in series for one in watcher.see(figures))
+
+    assert first(*[window(waiting=12_345, running=1_234)] * 3) == "12,345 requests wait, and 1,234 are computed."
+    assert first(*[window(waiting=2, running=1)] * 3) == "2 requests wait, and 1 is computed."
+    assert first(*[window(waiting=1, running=0)] * 3) == "1 request waits, and 0 are computed."
+    assert first(*[window(1.0, running=0)] * 3) == "1.00 tokens a step: below 1.2 drafts cost more than they earn."
+    assert first(*[window(1.6)] * 3, *[window(1.6, running=1024)] * 3) == (
+        "1,024 requests at once, where drafts must give 2 tokens a step and give 1.60, as ever: the load has risen "
+        "past break-even."
+    )
+    assert first(window(2.0), window(2.4), window(2.0), *[window(4.0, hit_rate=0.5)] * 3) == (
+        "The workload is another one: tokens a step was 2.00 to 2.40 and is 4.00; the share of prompts that is read "
+        "was 0.90 and is 0.50."
+    )
+
+
 def test_windows_with_too_few_tokens_tell_nothing() -> None:
     few = window(1.0, output=100, prompt=500)
     assert said(LOADS, *[few] * 9) == []
@@ -131,7 +201,7 @@ def test_the_text_of_an_engine_is_read_into_it() -> None:
     first, last = read(text(0, 0, 0, 0), "vllm"), read(text(980, 3000, 20, 1000), "vllm")
     [proposal] = Watcher(WatchPolicy(holds=1)).see(observed({"one": (first, last)}))
     assert str(proposal).startswith(
-        "1.02 tokens a step with 1 requests at once: below 1.2 drafts cost more than they earn. "
+        "1.02 tokens a step with 1 request at once: below 1.2 drafts cost more than they earn. "
     )
 
 
@@ -152,33 +222,118 @@ def test_what_cannot_be_meant_is_refused_at_once(wrong: dict[str, object]) -> No
         WatchPolicy(**wrong)  # type: ignore[arg-type]
 
 
-@given(
-    st.lists(
-        st.builds(
-            window,
-            st.floats(1.0, 8.0),
-            hit_rate=st.floats(0.0, 1.0),
-            running=st.floats(0, 64),
-            waiting=st.floats(0, 64),
-            kv_use=st.floats(0.0, 1.0),
-            output=st.floats(0.0, 5000.0),
-            prompt=st.floats(0.0, 50_000.0),
-        ),
-        max_size=30,
-    ),
-    st.integers(1, 4),
+windows = st.builds(
+    window,
+    st.floats(1.0, 8.0),
+    hit_rate=st.floats(0.0, 1.0),
+    running=st.floats(0, 64),
+    waiting=st.floats(0, 64),
+    kv_use=st.floats(0.0, 1.0),
+    output=st.floats(0.0, 5000.0),
+    prompt=st.floats(0.0, 50_000.0),
 )
+holding = st.integers(1, 4)
+FIGURES = ("prompt", "cached", "output", "steps", "drafted", "accepted", "running", "waiting", "kv_use")
+
+
+def runs(of: st.SearchStrategy[ServerFigures]) -> st.SearchStrategy[list[ServerFigures]]:
+    """Windows that stay alike for a while, as those of an engine do: of windows that are all different little holds."""
+    some = st.tuples(of, st.integers(1, 6)).map(lambda one: [one[0]] * one[1])
+    return st.lists(some, max_size=8).map(lambda parts: [figures for part in parts for figures in part])
+
+
+@given(runs(windows), holding)
 def test_whatever_comes_a_finding_begins_before_it_is_over_and_never_sooner_than_it_may(
     series: list[ServerFigures], holds: int
 ) -> None:
-    watcher, began = Watcher(WatchPolicy(holds=holds)), dict[str, int]()
+    """It is said once until it is over; a workload is said anew when it is another one than the last that was said."""
+    watcher, began, workload = Watcher(WatchPolicy(holds=holds)), dict[str, int](), -holds
     for number, figures in enumerate(series):
         for proposal in watcher.see(figures):
             assert isinstance(proposal, Proposal)
             assert number + 1 >= holds
-            if proposal.over:
+            assert bool(proposal.propose) is not proposal.over
+            if proposal.kind == "workload":
+                assert not proposal.over
+                assert number - workload >= 2 * holds - 1
+                workload = number
+            elif proposal.over:
                 assert number - began.pop(proposal.kind) >= holds
-            elif proposal.kind != "workload":
+            else:
                 assert proposal.kind not in began
                 began[proposal.kind] = number
     assert set(began) == set(watcher.open)
+
+
+@given(st.data(), st.floats(2.3, 6.0), st.floats(0.05, 0.95), holding)
+def test_on_what_stays_usual_and_above_break_even_nothing_is_ever_said(
+    data: st.DataObject, tokens: float, rate: float, holds: int
+) -> None:
+    """A tenth around one value, at any load; windows that tell little, or nothing, in between."""
+    well = st.builds(
+        window,
+        st.floats(0.9 * tokens, 1.1 * tokens),
+        hit_rate=st.floats(rate - 0.05, rate + 0.05),
+        running=st.integers(8, 64),
+        waiting=st.integers(0, 8),
+        kv_use=st.floats(0.0, 1.0),
+        output=st.floats(0.0, 1e9),
+        prompt=st.floats(0.0, 1e9),
+    )
+    less = st.tuples(well, st.sets(st.sampled_from(FIGURES))).map(lambda one: without(*one))
+    series = data.draw(st.lists(st.one_of(well, less, st.just(ServerFigures(missing=("one",)))), max_size=25))
+    assert said(WatchPolicy(break_even=LOADS.break_even, holds=holds), *series) == []
+
+
+def without(figures: ServerFigures, names: Iterable[str]) -> ServerFigures:
+    return replace(figures, **dict.fromkeys(names, None))
+
+
+RESTS_ON = {
+    "break-even": {"output", "steps", "drafted", "accepted"},
+    "load": {"output", "steps", "drafted", "accepted", "running"},
+    "prefixes": {"prompt", "cached", "kv_use"},
+    "queue": {"waiting", "running"},
+}
+"""Each finding, and the figures without any of which it cannot be told."""
+
+
+@given(runs(windows), st.sets(st.sampled_from(FIGURES), min_size=1), holding)
+def test_nothing_is_said_that_rests_on_a_figure_that_is_not_reported(
+    series: list[ServerFigures], lacking: set[str], holds: int
+) -> None:
+    watcher = Watcher(WatchPolicy(break_even=LOADS.break_even, holds=holds))
+    for figures in series:
+        for one in watcher.see(without(figures, lacking)):
+            assert not RESTS_ON.get(one.kind, set()) & lacking
+            assert "running" not in lacking or "at once" not in one.seen
+            assert not lacking & {"prompt", "cached"} or "prompts" not in one.seen
+            assert not lacking & RESTS_ON["break-even"] or "tokens a step" not in one.seen
+
+
+@given(runs(windows), st.sets(st.integers(0, 47)), holding)
+def test_windows_without_answers_change_nothing_of_what_is_said_of_the_others(
+    series: list[ServerFigures], gaps: set[int], holds: int
+) -> None:
+    """Wherever they are, and whatever is open."""
+    policy = WatchPolicy(break_even=LOADS.break_even, holds=holds)
+    with_gaps, at = list[ServerFigures](), list[int]()
+    for number, figures in enumerate(series):
+        with_gaps += [ServerFigures(missing=("one",))] * (number in gaps)
+        at.append(len(with_gaps))
+        with_gaps.append(figures)
+    assert said(policy, *with_gaps) == [(at[number], kind, over) for number, kind, over in said(policy, *series)]
+
+
+@given(runs(windows), runs(windows), holding)
+def test_after_a_restart_all_is_as_with_an_engine_that_is_seen_for_the_first_time(
+    before: list[ServerFigures], after: list[ServerFigures], holds: int
+) -> None:
+    """Whatever was open, counted or usual; the window of the restart itself tells of nothing else."""
+    policy = WatchPolicy(break_even=LOADS.break_even, holds=holds)
+    restart = window(1.0, waiting=9, restarted=("one",))
+    told = said(policy, *before, restart, *after)
+    first = len(before)
+    assert [one for one in told if one[0] == first] == [(first, "restarted", False)]
+    later = [(number - first - 1, kind, over) for number, kind, over in told if number > first]
+    assert later == said(policy, *after)
