@@ -102,10 +102,10 @@ def _windows(backend: Backend, policy: WatchPolicy, every: float, count: int | N
     """One window after the other, until Ctrl-C or as many as were asked for."""
     from agentaccel.selfhost.watching import Watcher
 
-    watcher, number = Watcher(policy), 0
+    watcher, number, seen = Watcher(policy), 0, None
     with contextlib.suppress(KeyboardInterrupt):
         while count is None or number < count:
-            with backend.observe() as seen:
+            with backend.observe(since=seen) as seen:
                 time.sleep(every)
             number += 1
             yield _Window(datetime.now().astimezone(), seen.figures, watcher.see(seen.figures))

@@ -143,13 +143,16 @@ class Backend:
         """As `wait_ready`, on an event loop."""
         return await self._awaited(self._beside(partial(self._wait, within)), default=False)
 
-    def observe(self) -> Window:
+    def observe(self, since: Window | None = None) -> Window:
         """What the servers do while the block lasts: `with backend.observe() as seen: …`, or `async with`.
+
+        With `since`, a window that was left, it is what they have done since they were last seen all together: nothing
+        is lost in between, and a server that was started anew meanwhile, however long that took, is told.
 
         Raises `MissingExtraError` without the extra `selfhost`.
         """
         installed("prometheus_client", "prometheus-client")
-        return Window(self)
+        return Window(self, since)
 
     def kv_events(self, endpoint: str | None = None, *, replay: str | None = None, topic: str | None = None) -> KvFeed:
         """What one server says of its KV cache: `async with backend.kv_events() as events:` and in it `async for batch
@@ -268,25 +271,26 @@ class Backend:
 
 
 class Window:
-    """What servers did from the moment when it was entered until it was left."""
+    """What servers did from when it was entered, or they were last seen before, until it was left."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, since: Window | None = None) -> None:
         self._backend = backend
         self._before: dict[str, Scrape | None] = {}
+        self._last: Mapping[str, Scrape] = {} if since is None else since._last
         self.figures = ServerFigures()
         """The figures, once it was left; nothing is known before that."""
 
     def __enter__(self) -> Window:
         if in_a_loop():
             raise ConfigError("a look at the counters would block this event loop: use `async with backend.observe()`")
-        self._before = self._backend._ended(self._backend._beside(self._backend._scrapes), default={})
+        self._enter(self._backend._ended(self._backend._beside(self._backend._scrapes), default={}))
         return self
 
     def __exit__(self, *error: object) -> None:
         self._close(self._backend._ended(self._backend._beside(self._backend._scrapes), default={}))
 
     async def __aenter__(self) -> Window:
-        self._before = await self._backend._awaited(self._backend._beside(self._backend._scrapes), default={})
+        self._enter(await self._backend._awaited(self._backend._beside(self._backend._scrapes), default={}))
         return self
 
     async def __aexit__(
@@ -294,9 +298,14 @@ class Window:
     ) -> None:
         self._close(await self._backend._awaited(self._backend._beside(self._backend._scrapes), default={}))
 
+    def _enter(self, looks: Mapping[str, Scrape | None]) -> None:
+        self._before = {**looks, **self._last}
+
     def _close(self, after: Mapping[str, Scrape | None]) -> None:
         names = dict.fromkeys((*self._before, *after))
         self.figures = observed({name: (self._before.get(name), after.get(name)) for name in names})
+        looks = (after, self._before) if self.figures.missing else (self._before, after)  # of one in both the second counts
+        self._last = {name: look for one in looks for name, look in one.items() if look is not None}
 
     def __str__(self) -> str:
         return str(self.figures)

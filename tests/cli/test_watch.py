@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from click.testing import CliRunner, Result
@@ -52,6 +53,24 @@ def test_each_window_is_a_line_and_what_is_to_change_one_below_it() -> None:
     told = [one for one in lines if one.startswith("  ")]
     assert [one.split(".")[0].strip() for one in told] == ["1", "The workload is another one: tokens a step was 2"]
     assert "below 1.2 drafts cost more than they earn" in told[0]
+
+
+def test_an_engine_that_is_started_anew_over_several_windows_is_told_once_it_is_back() -> None:
+    """As most are, which load their weights for minutes. What was usual of the old one is not held against it."""
+    gone = b""
+    old = [counters(400 * number, 600 * number, 1000 * number) for number in range(4)]  # 2.5 tokens a step
+    new = [counters(250 * number, 750 * number, 1000 * number) for number in range(5)]  # 4, which is another workload
+    looks = [old[0], *(look for window in pairwise([*old, gone, gone, *new]) for look in window)]
+
+    def says(asked: Asked) -> Answer:
+        look = looks.pop(0)
+        return Answer(look, 503 if look == gone else 200)
+
+    server = engine("vllm-0.32.0-cpu", **{"/metrics": says})
+    done = watched(server, "--count", "10")
+    assert done.exit_code == 0, done.output
+    told = [one for one in done.stdout.splitlines() if one.startswith("  ")]
+    assert told == [f"  {server.url.removeprefix('http://')} was started anew."]
 
 
 def test_as_json_each_window_is_one_object() -> None:

@@ -322,6 +322,31 @@ def test_a_replica_that_goes_makes_totals_unknown_and_is_named(accel: Accel) -> 
     assert seen.figures.missing == (gone.url.removeprefix("http://"),)
 
 
+async def test_windows_that_follow_one_another_lose_nothing_though_a_replica_was_gone(accel: Accel) -> None:
+    """By hand: 300 - 100 of the first and 50 - 40 of the second, which was not there at two looks, and counts on. Then
+    it is gone again, and comes back with 7: it was started anew."""
+    one, two = engine("vllm-0.32.0-cpu"), engine("vllm-0.32.0-cpu")
+    one.says["/metrics"], two.says["/metrics"] = vllm(100, 1), vllm(40, 1)
+    no = Answer(b"no", 503)
+    with serving(one, two):
+        backend = accel.backend([f"{one.url}/v1", f"{two.url}/v1"])
+        assert await backend.ready()
+        async with backend.observe() as seen:
+            two.says["/metrics"] = no
+        assert seen.figures.prompt is None
+        one.says["/metrics"] = vllm(200, 1)
+        async with backend.observe(since=seen) as seen:
+            one.says["/metrics"], two.says["/metrics"] = vllm(300, 1), vllm(50, 1)
+        assert (seen.figures.prompt, seen.figures.restarted) == (210, ())
+        two.says["/metrics"] = no
+        async with backend.observe(since=seen) as seen:
+            one.says["/metrics"] = vllm(400, 1)
+        async with backend.observe(since=seen) as seen:
+            two.says["/metrics"] = vllm(7, 1)
+    assert seen.figures.prompt == 100 + 7
+    assert seen.figures.restarted == (two.url.removeprefix("http://"),)
+
+
 def test_counters_of_a_real_engine_are_read_through_it_all(accel: Accel) -> None:
     """Captured: after both passes of llama.cpp with ngram-mod; from a fresh start, so all is within the window."""
     server = engine("llamacpp-b11549")

@@ -159,6 +159,8 @@ async def servers(accel: Accel) -> None:
     assert_type(await backend.ready(), bool)
     async with backend.observe() as seen:
         assert_type(seen.figures.hit_rate, float | None)
+    async with backend.observe(since=seen):
+        pass
     assert_type(backend.server.version, str | None)
     assert_type(dict(backend.hints(Hints(priority=1)).headers), dict[str, str])
 
