@@ -17,7 +17,7 @@ import click
 from agentaccel.cli.options import pairs, refuse, say
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from agentaccel.selfhost.attach import Backend
     from agentaccel.selfhost.metrics import ServerFigures
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 12
 """Windows that a terminal shows."""
+_SAID_LINES = 8
+"""Lines of a terminal that are kept for what is said, and the head of the table."""
 
 
 class _Window(NamedTuple):
@@ -115,7 +117,7 @@ def _shown(windows: Iterator[_Window], *, once: bool, form: str) -> _Window | No
     """Show each as it comes; the last one."""
 
     last = None
-    with _screen() if form == "text" and sys.stdout.isatty() and not once else contextlib.nullcontext() as draw:
+    with screen() if form == "text" and sys.stdout.isatty() and not once else contextlib.nullcontext() as draw:
         for last in windows:
             if form == "json":
                 say(json.dumps(as_json(last)))
@@ -164,24 +166,26 @@ def _line(seen: _Window) -> str:
 
 
 @contextlib.contextmanager
-def _screen() -> Iterator[Callable[[_Window], None]]:
-    """A table that changes in its place."""
+def screen(console: Console | None = None) -> Iterator[Callable[[_Window], None]]:
+    """A table that changes in its place; in this process's terminal where no other is given."""
     from rich.live import Live
 
     rows: deque[_Window] = deque(maxlen=_SHOWN)
     said: deque[str] = deque(maxlen=6)
-    with Live(drawn(rows, said), auto_refresh=False) as live:
+    with Live(drawn(rows, said), console=console, auto_refresh=False) as live:
 
         def draw(seen: _Window) -> None:
             rows.append(seen)
-            said.extend(f"{seen.at:%H:%M:%S} {line.strip()}" for line in _sentences(seen.proposals))
-            live.update(drawn(rows, said), refresh=True)
+            said.extendleft(f"{seen.at:%H:%M:%S} {line.strip()}" for line in _sentences(seen.proposals))
+            fit = max(1, live.console.height - _SAID_LINES)
+            live.update(drawn(list(rows)[-fit:], said), refresh=True)
 
         yield draw
 
 
 def drawn(rows: Sequence[_Window], said: Sequence[str]) -> RenderableType:
-    """The last windows as a table, and below it what was said of late."""
+    """The last windows as a table, and below it what was said of late, the newest first: a terminal that is too low
+    cuts the last lines off."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -190,7 +194,7 @@ def drawn(rows: Sequence[_Window], said: Sequence[str]) -> RenderableType:
 
     table = Table(box=None, pad_edge=False)
     for name in _COLUMNS:
-        table.add_column(name, justify="right" if name else "left")
+        table.add_column(name, justify="right" if name else "left", overflow="fold")  # no digit is cut off
     for row in rows:
         table.add_row(*_cells(row))
     lines = [Text(clean(line)) for line in said] or [Text("nothing to change so far")]

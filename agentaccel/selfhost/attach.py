@@ -304,8 +304,8 @@ class Window:
     def _close(self, after: Mapping[str, Scrape | None]) -> None:
         names = dict.fromkeys((*self._before, *after))
         self.figures = observed({name: (self._before.get(name), after.get(name)) for name in names})
-        looks = (after, self._before) if self.figures.missing else (self._before, after)  # of one in both the second counts
-        self._last = {name: look for one in looks for name, look in one.items() if look is not None}
+        first, then = (after, self._before) if self.figures.missing else (self._before, after)
+        self._last = {name: look for name, look in (*first.items(), *then.items()) if look is not None}
 
     def __str__(self) -> str:
         return str(self.figures)

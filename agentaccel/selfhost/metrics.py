@@ -142,7 +142,7 @@ class ServerFigures:
             f"tokens a step        {as_number(self.tokens_per_step)}, "
             f"with a draft {as_number(self.mean_accepted_length)}",
             f"now                  {as_count(self.running)} running, {as_count(self.waiting)} waiting, "
-            f"{as_percent(self.kv_use)} of the memory for keys and values",
+            f"{as_percent(self.kv_use)} of its KV memory",
         ]
         lines += [f"no counters from     {name}" for name in self.missing]
         lines += [f"started anew         {name}: what it counted before is lost" for name in self.restarted]

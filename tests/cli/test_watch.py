@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from io import StringIO
 from itertools import pairwise
 
 import pytest
@@ -11,7 +14,9 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from agentaccel.cli import main
-from agentaccel.cli.watch import drawn
+from agentaccel.cli.watch import _Window, drawn, screen
+from agentaccel.selfhost.metrics import ServerFigures
+from agentaccel.selfhost.watching import Proposal
 from tests.selfhost.serving import Answer, Asked, Loopback, engine, serving
 
 
@@ -118,28 +123,56 @@ def test_what_cannot_be_meant_is_refused(words: Sequence[str], why: str) -> None
     assert why in done.stderr
 
 
-def test_it_fits_a_terminal_of_80_columns() -> None:
-    from datetime import UTC, datetime
+BUSY = ServerFigures(
+    prompt=1e12, cached=9e11, output=1e9, steps=4e8, drafted=16e8, accepted=6e8,
+    running=12_345, waiting=54_321, kv_use=1.0,
+)  # fmt: skip
+AT = datetime(2026, 11, 28, tzinfo=UTC)
 
-    from agentaccel.cli.watch import _Window
-    from agentaccel.selfhost.metrics import ServerFigures
 
-    figures = ServerFigures(
-        prompt=1e6,
-        cached=9e5,
-        output=1e6,
-        steps=4e5,
-        drafted=16e5,
-        accepted=6e5,
-        running=1024,
-        waiting=2048,
-        kv_use=1.0,
-    )
-    console = Console(width=80, record=True, file=None)
+def rows_of(width: int, *windows: ServerFigures, said: Sequence[str] = ()) -> list[str]:
+    console = Console(width=width)
     with console.capture() as shown:
-        console.print(drawn([_Window(datetime(2026, 11, 28, tzinfo=UTC), figures, ())] * 3, ["something is to change"]))
-    rows = shown.get().splitlines()
+        console.print(drawn([_Window(AT, figures, ()) for figures in windows], said))
+    return shown.get().splitlines()
+
+
+def test_it_fits_a_terminal_of_80_columns() -> None:
+    rows = rows_of(80, *[BUSY] * 3, ServerFigures(), said=["something is to change"])
     assert max(map(len, rows)) <= 80
     assert rows[0].split() == ["tokens", "a", "step", "accepted", "read", "running", "waiting", "memory"]
-    assert rows[1].split() == ["00:00:00", "2.50", "37.5%", "90.0%", "1,024", "2,048", "100.0%"]
+    assert rows[1].split() == ["00:00:00", "2.50", "37.5%", "90.0%", "12,345", "54,321", "100.0%"]
+    assert rows[4].split() == ["00:00:00", *["n/a"] * 6]
     assert rows[-1].rstrip() == "something is to change"
+    assert max(map(len, str(BUSY).splitlines())) <= 80  # with --once
+
+
+@pytest.mark.parametrize("width", [60, 40])
+def test_no_digit_is_cut_off_where_the_terminal_is_narrow(width: int) -> None:
+    """A number that does not fit goes on below itself."""
+    rows = rows_of(width, replace(BUSY, waiting=1_234_567))
+    assert max(map(len, rows)) <= width
+    assert "…" not in "".join(rows)
+    digits = "".join(one for row in rows for one in row if one.isdigit())
+    assert sorted(digits) == sorted("000000 250 375 900 12345 1234567 1000".replace(" ", ""))
+
+
+@pytest.mark.parametrize("height", [24, 12])
+def test_what_is_new_is_seen_in_a_low_terminal(height: int) -> None:
+    """The newest stands first: older sentences, and then older windows, are what has no room."""
+    shown = StringIO()
+    with screen(Console(file=shown, width=80, height=height, force_terminal=True)) as draw:
+        for number in range(20):
+            proposal = Proposal(kind="queue", seen=f"Seen {number}: {'word ' * 30}", propose=f"Propose {number}.")
+            draw(_Window(AT, replace(BUSY, running=number), (proposal,)))
+        rows = shown.getvalue().rpartition("\x1b[2K")[2].splitlines()
+    assert len(rows) <= height
+    text = "\n".join(rows)
+    assert "00:00:00 Seen 19: word" in text
+    assert "Propose 19." in text
+    windows = [row.split()[4] for row in rows if row.startswith("00:00:00  ")]
+    assert windows == [str(number) for number in range(20)][-min(12, height - 8) :]
+
+
+def test_a_screen_without_anything_to_change_says_so() -> None:
+    assert rows_of(80, BUSY)[-1].rstrip() == "nothing to change so far"
