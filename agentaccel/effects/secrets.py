@@ -302,3 +302,137 @@ def _at_home(host: str | None, names: Iterable[str]) -> bool:
     return any(
         _below(host, one[2:]) if one.startswith("*.") else host in (one, f"api.{one}", f"www.{one}") for one in names
     )
+
+
+# --- The same credentials by their places in a text, for what takes them out ------------------------------------------
+
+_WORD_REST = re.compile(r"[\w.+/=~-]*[\w+/=~-]")
+"""How a key goes on behind what tells it."""
+_VALUE_REST = re.compile(r"[^\s\"',;&#]*")
+_LINE_REST = re.compile(r"[^\r\n\"']*")
+_LONG = re.compile(r"[^\s\"'<>()\[\]{}]{16,}")
+"""Words in which something may be packed, and those that may be keys by their looks."""
+_BLOCK = re.compile(r"(?:(?!-----BEGIN).){0,20000}?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
+_BLOCK_LINES = re.compile(r"(?:-----)?(?:(?:\s|\\[rn])*[A-Za-z0-9+/=]{16,})*(?:(?:\s|\\[rn])*[A-Za-z0-9+/]*=+)?")
+"""What a private key holds, to its end, or as far as lines of it are there."""
+
+
+def credentials(text: str) -> list[tuple[int, int]]:
+    """Where credentials stand in the text, whoever issued them: each with its start and its end, in order.
+
+    Told by the rules by which nothing is told to others; a text of any length is looked at.
+
+    >>> said = "log in with ghp_0123456789abcdefghij, please"
+    >>> [said[start:end] for start, end in credentials(said)]
+    ['ghp_0123456789abcdefghij']
+    >>> credentials("which of the two words was it?")
+    []
+    """
+    found = [*_keys_in(text), *_said_in(text)]
+    for part in (*re.finditer("(?s).+", text), *re.finditer(r"[^\r\n]+", text)):
+        found += _apart(part)
+    for one in _LONG.finditer(text):
+        if is_credential("", one[0]) or _packs_one(one[0]):
+            found.append(one.span())
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(found):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def is_credential(name: str, value: str) -> bool:
+    """True if the value of a parameter of that name is a credential, by the name or by its looks. A text of several
+    words is one by a strong name alone."""
+    if re.search(r"\s", value.strip()):
+        return _strong(name)
+    try:
+        _named(name, value.strip())
+    except Refused:
+        return True
+    return False
+
+
+def is_mixed(value: str) -> bool:
+    """True if the value is one word of letters and digits, as keys and good passwords are."""
+    return _mixed(value)
+
+
+def _keys_in(text: str) -> Iterator[tuple[int, int]]:
+    """Keys in the form of their issuers, and those that say themselves that they are keys."""
+    for begun, anywhere, _ in _issuers():
+        yield from _whole(text, begun.finditer(text))
+        yield from _whole(text, filter(_behind, anywhere.finditer(text)))
+    yield from _whole(text, re.finditer(table("secrets")["values"]["keyed"], text))
+
+
+def _whole(text: str, keys: Iterable[re.Match[str]]) -> Iterator[tuple[int, int]]:
+    """The keys to their ends; what is told within one is that one."""
+    done = 0
+    for key in keys:
+        if key.start() >= done:
+            if key[0].startswith("-----BEGIN"):
+                block = _BLOCK.match(text, key.end()) or _BLOCK_LINES.match(text, key.end())
+                done = key.end() if block is None else block.end()
+            else:
+                done = _on(_WORD_REST, text, key.end())
+            yield key.start(), done
+
+
+def _said_in(text: str) -> Iterator[tuple[int, int]]:
+    """Settings, headers and addresses with what is secret in them."""
+    known, done, left = table("secrets"), 0, list[str]()
+    for said in re.finditer(known["values"]["said"], text):
+        if said.start() >= done:
+            left.append(text[done : said.start()])
+            line = re.search("authori[sz]ation|cookie", said[0], re.IGNORECASE)
+            done = _on(_VALUE_REST if line is None else _LINE_REST, text, said.end())
+            left.append(" " * (done - said.start()))
+            if not _harmless(text[said.start() : done].split()[-1]):
+                yield said.start(), done
+    others, done = "".join((*left, text[done:])), 0
+    for one in _SETTING.finditer(others):
+        # A name without a digit, behind another than a strong one, is what code assigns there (`session_id = found`).
+        if one.start(2) >= done and is_credential(one[1], one[2]) and (_strong(one[1]) or re.search(r"\d", one[2])):
+            quote = text[one.end() - 1]
+            closed = text.find(quote, one.end()) if quote in "\"'" else -1
+            done = closed if closed >= 0 else _on(_VALUE_REST, text, one.end(2))
+            yield one.start(2), done
+    if _connects(text):
+        yield from (one.span(1) for one in re.finditer(known["values"]["connected"], text) if not _harmless(one[1]))
+
+
+def _apart(part: re.Match[str]) -> Iterator[tuple[int, int]]:
+    """What is told where nothing else stands beside it: a user with a password, and a recovery phrase."""
+    values = table("secrets")["values"]
+    if re.fullmatch(values["user"], part[0].strip()):
+        yield part.span()
+    for one in re.finditer(values["phrase"], part[0]):
+        if recovers(one[0]):
+            yield part.start() + one.start(), part.start() + one.end()
+
+
+def _harmless(value: str) -> bool:
+    return re.fullmatch(table("secrets")["names"]["harmless"], value, re.IGNORECASE) is not None
+
+
+def _strong(name: str) -> bool:
+    return _kind(name)[0] == "strong"
+
+
+def _on(rest: re.Pattern[str], text: str, at: int) -> int:
+    """Where what has begun before `at` ends."""
+    match = rest.match(text, at)
+    return at if match is None else match.end()
+
+
+def _packs_one(word: str) -> bool:
+    """True if a credential is packed in the word."""
+    try:
+        for one in _inner(word[:MOST_READ]):
+            _look(one, frozenset({None}), "the text", bearer=False, depth=1)
+    except Refused:
+        return True
+    return False
