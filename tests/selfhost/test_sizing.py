@@ -13,6 +13,7 @@ from agentaccel.errors import ConfigError
 from agentaccel.facts import table
 from agentaccel.selfhost.gpus import (
     Gpu,
+    StoredAs,
     gpu_of,
     kv_dtypes,
     kv_stored_as,
@@ -29,6 +30,7 @@ from tests.selfhost.configs import (
     EAGLE3,
     GEMMA3_4B,
     GPT_OSS_20B,
+    JAMBA,
     LLAMA_8B,
     LLAMA_70B,
     MISTRAL_7B,
@@ -93,6 +95,32 @@ def test_gpus_share_out_heads_and_never_a_latent_vector() -> None:
     assert any("the 8 GPUs together keep 73.69 GB for a session of 9.21 GB" in one for one in said)
 
 
+def test_what_does_not_fit_is_no_session_and_no_fewer() -> None:
+    """On one GPU the weights alone are too much; on four of 40 GB the prefix is."""
+    assert size_of(planned(gpus=1)).sessions == 0
+    tight = size_of(planned(gpu=Gpu(name="tight", memory=38_900_000_000), prefix=8191))
+    assert tight.gpu_usable - tight.gpu_weights == 511_146_752
+    assert tight.prefix is not None
+    assert (tight.sessions, tight.prefix.sessions) == (0, 0)  # one copy is 671,006,720 on each
+
+
+def test_states_belong_to_each_session_and_are_shared_out_and_not_shared() -> None:
+    """By hand: 16,384 bytes a token and 8,716,288 of states; of a prefix each session has the rest, and its states."""
+    size = size_of(planned(JAMBA, prefix=6000))
+    session = 8192 * 16_384 + 8_716_288
+    assert (size.session, size.gpu_session) == (session, session // 4)
+    assert size.prefix is not None
+    assert (size.prefix.once, size.prefix.saved) == (6000 * 16_384, 31 * 6000 * 16_384)
+    room = 73_600_000_000 - 51_570_323_328 * 2 // 4 - 6000 * 16_384 // 4
+    assert size.prefix.sessions == room // ((2192 * 16_384 + 8_716_288) // 4)
+
+
+def test_a_block_that_has_begun_takes_what_a_whole_one_does_not() -> None:
+    """33 numbers of 32 in 34 bytes: 36 bytes, and no half of one."""
+    assert StoredAs(name="q8_0", values=32, bytes=34).of(33) == 36
+    assert StoredAs(name="q8_0", values=32, bytes=34).of(32) == 34
+
+
 def test_a_draft_has_weights_and_keys_of_its_own() -> None:
     """By hand: 4,096 bytes a token, and two bytes a parameter."""
     alone, beside = size_of(planned(LLAMA_8B)), size_of(planned(LLAMA_8B, draft=read_shape(EAGLE3)))
@@ -129,6 +157,7 @@ def test_what_quantised_keys_save_is_said() -> None:
     plan = planned(kv_dtype="fp8")
     size = size_of(plan)
     assert (size.batch, size.unquantised_batch) == (42_949_672_960, 85_899_345_920)
+    assert size_of(planned()).unquantised_batch is None
     said = sentences(plan, size)
     assert "in fp8 the batch takes 42.95 GB, in bf16 85.90 GB" in said
     unnamed = replace(plan, gpu=unnamed_gpu(80))
@@ -202,6 +231,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a draft without a type": (
         {"draft": read_shape({**EAGLE3, "torch_dtype": None})},
         "of the draft: this config does not say its dtype",
+    ),
+    "a draft that has not the model's type": (
+        {"kv_dtype": "int8", "draft": read_shape(DEEPSEEK_V3)},
+        "of the draft: MLA has no keys and values in int8",
     ),
     "states without a type": (
         {"shape": read_shape({**QWEN3_NEXT, "torch_dtype": None}), "kv_dtype": "bf16", "weights_dtype": "bf16"},

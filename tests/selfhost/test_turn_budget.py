@@ -139,6 +139,8 @@ def test_nothing_is_said_of_it_where_no_rate_was_stated() -> None:
         ({"hit_rate": 1.1}, "--hit-rate is 1.1"),
         ({"hit_rate": float("nan")}, "--hit-rate is nan"),
         ({"tools": -1}, "--tools is -1"),
+        ({"tools": True}, "--tools is True"),
+        ({"network": "1"}, "--network is '1'"),
         ({"network": float("inf")}, "--network is inf"),
         ({"prefill_rate": 0.0, "prompt": 5}, "--prefill-rate is 0.0"),
         ({"prefill_rate": 100.0}, "--prefill-rate says nothing without --prompt"),
@@ -160,7 +162,9 @@ def test_a_turn_that_cannot_be_is_refused(changes: dict[str, Any], said: str) ->
         ((1.1, 5, 0.1), "--acceptance is 1.1"),
         ((-0.1, 5, 0.1), "--acceptance is -0.1"),
         ((0.5, 0, 0.1), "--draft-tokens is 0"),
+        ((0.5, 1001, 0.1), "--draft-tokens is 1001; give at most 1,000"),
         ((0.5, 5, -1), "--draft-cost is -1"),
+        ((0.5, 5, 1000.5), "--draft-cost is 1000.5"),
     ],
 )
 def test_a_speculation_that_cannot_be_is_refused(given: tuple[float, int, float], said: str) -> None:

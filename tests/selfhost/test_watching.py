@@ -115,6 +115,51 @@ def test_what_is_not_reported_is_nothing_to_say(figures: ServerFigures) -> None:
     assert said(LOADS, *[figures] * 9) == []
 
 
+def test_drafts_pay_again_only_by_a_margin() -> None:
+    """A tenth above break-even, and not a hair."""
+    bad = [window()] * 3 + [window(1.0)] * 3
+    assert ("break-even", True) not in [(kind, over) for _, kind, over in said(LOADS, *bad, *[window(1.3)] * 9)]
+    assert (8, "break-even", True) in said(LOADS, *bad, *[window(1.33)] * 9)
+
+
+def test_a_load_is_told_only_where_it_is_the_load() -> None:
+    """Drafts that did not pay before, or are guessed worse now, do not pay for another reason; and a load is not over
+    for such a reason."""
+    never = [window(1.1)] * 3 + [window(1.1, running=16)] * 6
+    assert said(LOADS, *never) == [(2, "break-even", False)]
+    worse = [window(2.5)] * 3 + [window(1.3, running=16)] * 3
+    assert said(LOADS, *worse) == [(5, "break-even", False), (5, "workload", False)]
+    then = [window(1.6)] * 3 + [window(1.6, running=16)] * 3 + [window(1.0, running=16)] * 3
+    assert said(LOADS, *then) == [(5, "load", False), (8, "break-even", False), (8, "workload", False)]
+
+
+def test_requests_that_come_before_anything_is_generated_are_no_usual_load() -> None:
+    first = [window(1.6, running=16, output=10)] * 3
+    risen = [window(1.6)] * 3 + [window(1.6, running=16)] * 3
+    assert said(LOADS, *first, *risen) == [(8, "load", False)]
+
+
+def test_what_is_usual_is_known_after_three_windows() -> None:
+    """Until then each is the first of its kind."""
+    rising = [window(2.0), window(3.0), window(4.5), window(7.0)]
+    assert said(LOADS, *rising) == []
+    assert said(LOADS, *rising, *[window(7.0)] * 2) == [(5, "workload", False)]
+
+
+def test_a_window_that_tells_nothing_does_not_break_a_row() -> None:
+    """Two windows of another workload, one without an answer, and the third."""
+    others = [window(5.0), window(5.0), ServerFigures(missing=("one",)), window(5.0)]
+    assert said(LOADS, *[window()] * 3, *others) == [(6, "workload", False)]
+
+
+def test_a_queue_before_drafts_is_told_what_drafts_take() -> None:
+    """An engine that has none is not."""
+    waits = window(waiting=9, running=4)
+    one = WatchPolicy(holds=1)
+    assert "--draft-schedule" in Watcher(one).see(waits)[0].propose
+    assert Watcher(one).see(replace(waits, drafted=0.0))[0].propose == "Add a replica, or have fewer agents at once."
+
+
 def test_a_load_that_was_there_from_the_first_has_not_risen() -> None:
     """Sixteen at once, and too few tokens a step for them: break-even, and that alone."""
     assert said(LOADS, *[window(1.6, running=16)] * 12) == [(2, "break-even", False)]
