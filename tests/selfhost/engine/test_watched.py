@@ -33,8 +33,8 @@ pytestmark = pytest.mark.engine
 Start = Callable[..., EngineProcess]
 NGRAMS = {"ngram_simple.size_n": 2, "ngram_simple.size_m": 3}
 """Looks for the last two tokens, and drafts three."""
-TOKENS = 41
-SHORT = WatchPolicy(least_output=30)
+TOKENS = 26
+SHORT = WatchPolicy(least_output=20)
 """Windows of few tokens tell, too."""
 
 
@@ -84,8 +84,8 @@ def passes(tokens: int, in_a_step: int) -> int:
     return 1 + -(-(tokens - 1) // in_a_step)
 
 
-def counts(client: openai.OpenAI, seed: int = 0) -> None:
-    ask(client, COUNTING, tokens=TOKENS, ignore_eos=True, seed=seed)
+def counts(client: openai.OpenAI, tokens: int = TOKENS, seed: int = 0) -> None:
+    ask(client, COUNTING, tokens=tokens, ignore_eos=True, seed=seed)
 
 
 def test_drafts_that_no_longer_pay_after_a_restart_are_told_at_the_third_window(drafting: Start, accel: Accel) -> None:
@@ -97,21 +97,21 @@ def test_drafts_that_no_longer_pay_after_a_restart_are_told_at_the_third_window(
     assert backend.wait_ready()
     watched = Watched(backend)
     with sdk(engine) as client:
-        for _ in range(4):
+        for _ in range(3):
             with watched.window():
                 counts(client)
-        assert [one.tokens_per_step for one in watched.windows] == [TOKENS / passes(TOKENS, 3)] * 4
+        assert [one.tokens_per_step for one in watched.windows] == [TOKENS / passes(TOKENS, 3)] * 3
         assert watched.said == []
         with watched.window():
             engine.stop()
             drafting(port=port, synth_rates=[0.0, 0.0, 0.0])
-        for _ in range(4):
+        for _ in range(3):
             with watched.window():
                 counts(client)
-    assert watched.windows[4].restarted == (f"127.0.0.1:{port}",)
-    assert [one.tokens_per_step for one in watched.windows[5:]] == [1.0] * 4
-    assert all(one.drafted for one in watched.windows[5:])
-    assert watched.said == [(4, "restarted", False), (7, "break-even", False)]
+    assert watched.windows[3].restarted == (f"127.0.0.1:{port}",)
+    assert [one.tokens_per_step for one in watched.windows[4:]] == [1.0] * 3
+    assert all(one.drafted for one in watched.windows[4:])
+    assert watched.said == [(3, "restarted", False), (6, "break-even", False)]
 
 
 def test_tokens_a_step_are_those_that_the_rates_give(drafting: Start, accel: Accel) -> None:
@@ -124,9 +124,9 @@ def test_tokens_a_step_are_those_that_the_rates_give(drafting: Start, accel: Acc
     with sdk(engine) as client:
         for number in range(4):
             with watched.window():
-                counts(client, number)
+                counts(client, 41, seed=number)
     steps = sum((one.output or 0) - (one.accepted or 0) for one in watched.windows)
-    assert 4 * TOKENS / steps == pytest.approx(2.5, rel=0.1)
+    assert 4 * 41 / steps == pytest.approx(2.5, rel=0.1)
     for one in watched.windows:
         assert one.tokens_per_step == pytest.approx(2.5, rel=0.25)
     assert watched.said == []
@@ -165,7 +165,7 @@ def test_a_load_that_rises_past_break_even_is_told_as_that(drafting: Start, acce
     engine = drafting(port=free_port(), slots=3, synth_rates=[1.0, 0.0, 0.0])
     backend = accel.backend(f"{engine.url}/v1")
     assert backend.wait_ready()
-    watched = Watched(backend, WatchPolicy(least_output=30, break_even=((1, 1.2), (2, 2.5))))
+    watched = Watched(backend, WatchPolicy(least_output=20, break_even=((1, 1.2), (2, 2.5))))
     with sdk(engine) as client, ExitStack() as others:
         for _ in range(3):
             with watched.window():
