@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from agentaccel.cli.options import progress, write
-from agentaccel.cli.patterns import key_of, named, opened, sensitive_option, store_option, workload_option
+from agentaccel.cli.options import progress, sensitive_option, write
+from agentaccel.cli.patterns import key_of, named, opened, store_option, workload_option
 from agentaccel.errors import TraceError
 from agentaccel.hashing import digest
 from agentaccel.policy import StorePolicy

@@ -76,6 +76,14 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (pair.partition("=") for pair in given)}
 
 
+sensitive_option = click.option(
+    "--sensitive",
+    multiple=True,
+    metavar="TOOL.ARGUMENT",
+    help="An argument whose values are not to be kept, as in StorePolicy; * stands for anything.",
+)
+
+
 def confirm(question: str) -> None:
     """Ask on the terminal whether to go on, and end the command if not."""
     click.confirm(clean(question), abort=True)

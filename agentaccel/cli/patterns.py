@@ -65,12 +65,6 @@ store_option = click.option(
     help="The trace store; by default yours.",
 )
 workload_option = click.option("--workload", metavar="NAME", help="The agent that it is about.")
-sensitive_option = click.option(
-    "--sensitive",
-    multiple=True,
-    metavar="TOOL.ARGUMENT",
-    help="An argument whose values are not to be kept, as in StorePolicy; * stands for anything.",
-)
 
 
 @click.command("patterns")

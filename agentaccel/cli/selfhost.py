@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentaccel.cli.export import export_command
 from agentaccel.cli.options import options, pairs, refuse, say, write
 from agentaccel.cli.size import size_command
 from agentaccel.cli.watch import watch_command
@@ -96,6 +97,7 @@ def selfhost_command() -> None:
     """Engines that run on this machine."""
 
 
+selfhost_command.add_command(export_command)
 selfhost_command.add_command(size_command)
 selfhost_command.add_command(watch_command)
 

@@ -17,7 +17,7 @@ MASK = "<redacted>"
 """Stands in the place of a credential."""
 DEEPEST = 60
 """Levels of a value that are looked at; what lies deeper is masked as a whole."""
-SHORTEST_ANYWHERE = 4
+SHORTEST_ANYWHERE = 3
 """Characters of a value that is masked in other places, too; a shorter one would be found in words of anybody's."""
 _SHORTEST_WITHIN = 8
 """From so many on, also within a longer word."""

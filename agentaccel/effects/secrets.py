@@ -310,6 +310,8 @@ _WORD_REST = re.compile(r"[\w.+/=~-]*[\w+/=~-]")
 """How a key goes on behind what tells it."""
 _VALUE_REST = re.compile(r"[^\s\"',;&#]*")
 _LINE_REST = re.compile(r"[^\r\n\"']*")
+_VALUE = re.compile(r"(?=.*\d)[^/()]+")
+"""The value of a setting that no strong name tells: no path, and nothing that code assigns (`session_id = found`)."""
 _LONG = re.compile(r"[^\s\"'<>()\[\]{}]{16,}")
 """Words in which something may be packed, and those that may be keys by their looks."""
 _BLOCK = re.compile(r"(?:(?!-----BEGIN).){0,20000}?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
@@ -394,8 +396,7 @@ def _said_in(text: str) -> Iterator[tuple[int, int]]:
                 yield said.start(), done
     others, done = "".join((*left, text[done:])), 0
     for one in _SETTING.finditer(others):
-        # A name without a digit, behind another than a strong one, is what code assigns there (`session_id = found`).
-        if one.start(2) >= done and is_credential(one[1], one[2]) and (_strong(one[1]) or re.search(r"\d", one[2])):
+        if one.start(2) >= done and is_credential(one[1], one[2]) and (_strong(one[1]) or _VALUE.fullmatch(one[2])):
             quote = text[one.end() - 1]
             closed = text.find(quote, one.end()) if quote in "\"'" else -1
             done = closed if closed >= 0 else _on(_VALUE_REST, text, one.end(2))

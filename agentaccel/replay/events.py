@@ -22,6 +22,7 @@ from agentaccel.sources.fields import mapping, text
 from agentaccel.sources.lines import Meter, parse, raw_lines, sizes
 from agentaccel.sources.order import in_order
 from agentaccel.sources.tally import ImportTally, Progress
+from agentaccel.store.codec import UNREADABLE, load_told
 from agentaccel.store.store import Store, explain_nothing, open_reader
 from agentaccel.types import ToolCall
 from agentaccel.wire.json import items
@@ -114,6 +115,8 @@ class Dialogue:
     """In the form of the Messages API."""
     replies: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The messages of the model's, by message and request."""
+    models: set[str] = field(default_factory=set)
+    """The models that replied."""
 
 
 def talks_of(lines: Iterable[bytes], name: str, seen: set[int], tally: ImportTally) -> Iterator[Dialogue]:
@@ -158,6 +161,7 @@ def _take(talk: Dialogue, entry: Mapping[str, object], seen: set[int], tally: Im
             return
         reply = talk.replies[key] = {"role": "assistant", "content": []}
         talk.messages.append(reply)
+    talk.models.add(text(message, "model") or "")
     known = [block for block in content if block not in reply["content"]]
     reply["content"] += known
 
@@ -165,7 +169,7 @@ def _take(talk: Dialogue, entry: Mapping[str, object], seen: set[int], tally: Im
 # --- Conversations of a trace store that keeps content: the last prompt of each session tells all but its last reply --
 
 _LAST = (
-    "SELECT t.session, s.workload, t.system, t.messages FROM turns t JOIN sessions s ON s.id = t.session"
+    "SELECT t.id, t.session, s.workload, t.tools, t.system, t.messages FROM turns t JOIN sessions s ON s.id = t.session"
     " WHERE t.id = s.turn ORDER BY t.started, t.id"
 )
 _CHAIN = (
@@ -186,6 +190,10 @@ class SessionEvents(NamedTuple):
     """None where the store does not have its content."""
     system: str = ""
     """The text of the system prompt; empty where there was none, or the store does not have it."""
+    tools: tuple[Json, ...] = ()
+    """As offered last; empty where there were none, or the store does not have them."""
+    model: str = ""
+    """The model of the last request."""
 
 
 def kept_talks(store: Store) -> Iterator[SessionEvents]:
@@ -193,12 +201,40 @@ def kept_talks(store: Store) -> Iterator[SessionEvents]:
     with store.legible():
         with store.database.using() as connection:
             sessions = connection.execute(_LAST).fetchall()
-        for id_, workload, head, end in sessions:
+        for turn, id_, workload, *ends in sessions:
             with store.database.using() as connection:
-                system = connection.execute(_CHAIN, (head,)).fetchall()
-                rows = connection.execute(_CHAIN, (end,)).fetchall()
+                record = connection.execute("SELECT CAST(record AS BLOB) FROM turns WHERE id = ?", (turn,)).fetchone()
+                tools, system, rows = (connection.execute(_CHAIN, (end,)).fetchall() for end in ends)
             told = _messages(system) or []
-            yield SessionEvents(id_, workload, _messages(rows), text_of([b for one in told for b in one["content"]]))
+            yield SessionEvents(
+                id=id_,
+                workload=workload,
+                messages=_messages(rows),
+                system=text_of([block for one in told for block in one["content"]]),
+                tools=_offered(block for one in _messages(tools) or [] for block in one["content"]),
+                model=_model_of(record[0]) if record is not None else "",
+            )
+
+
+def _model_of(record: bytes) -> str:
+    try:
+        return load_told(record).model
+    except UNREADABLE:
+        return ""
+
+
+def _offered(tools: Iterable[object]) -> tuple[Json, ...]:
+    """Tools in one form, whichever of the usual ones they are in; what has no name is left out."""
+    made: list[Json] = []
+    for tool in tools:
+        one = tool.get("function", tool) if isinstance(tool, dict) else None
+        if isinstance(one, dict) and isinstance(one.get("name"), str):
+            schema = {"input_schema": one["parameters"]} if isinstance(one.get("parameters"), dict) else {}
+            made.append({**schema, **{name: one[name] for name in _OFFERED if name in one}})
+    return tuple(made)
+
+
+_OFFERED = ("name", "description", "input_schema")
 
 
 def _messages(rows: list[tuple[str, str, bytes | None]]) -> list[dict[str, Any]] | None:
@@ -237,6 +273,8 @@ class Recorded:
     """The text of the system prompt; empty where not recorded."""
     tools: tuple[Json, ...] = ()
     """As offered to the model, with `name` and mostly `description` and `input_schema`; empty where not recorded."""
+    models: tuple[str, ...] = ()
+    """The models that replied, as far as recorded."""
     reads: frozenset[str] = field(default_factory=frozenset)
     """Tools of which the source says that they only read."""
 
@@ -301,12 +339,12 @@ def run_of(entry: Json, name: str = "") -> Recorded:
         workload=f"agent {text(entry, 'domain') or text(entry, 'source') or ''}".rstrip(),
         events=tuple(events_of(messages)),
         system=text(entry, "system") or _system_of(messages),
-        tools=tuple({name: one[name] for name in _OFFERED if name in one} for one in tools),
+        tools=_offered(tools),
+        models=_named(text(entry, "model")),
         reads=frozenset(str(one.get("name")) for one in tools if one.get("read_only") is True),
     )
 
 
-_OFFERED = ("name", "description", "input_schema")
 _OF_THE_SYSTEM = ("system", "developer")
 
 
@@ -316,13 +354,23 @@ def _system_of(messages: Iterable[Json]) -> str:
     return "\n".join(filter(None, (text_of(one.get("content")) for one in opening)))
 
 
+def _named(*models: str | None) -> tuple[str, ...]:
+    return tuple(one for one in models if one)
+
+
 def _of_log(path: Path, seen: set[int], tally: ImportTally, meter: Meter) -> Iterator[Recorded]:
     told = set(seen)
     for talk in talks_of(raw_lines(path, tally, meter), path.name.partition(".")[0], told, tally):
         seen.update(map(hash, talk.replies))
         if talk.replies:
             events = tuple(events_of(talk.messages))
-            yield Recorded(id=talk.id, task=talk.id, workload=f"agent {talk.agent}", events=events)
+            yield Recorded(
+                id=talk.id,
+                task=talk.id,
+                workload=f"agent {talk.agent}",
+                events=events,
+                models=_named(*sorted(talk.models)),
+            )
 
 
 def _of_store(path: Path, tally: ImportTally) -> Iterator[Recorded]:
@@ -335,7 +383,15 @@ def _of_store(path: Path, tally: ImportTally) -> Iterator[Recorded]:
                 without += 1
                 continue
             events = tuple(events_of(kept.messages))
-            yield Recorded(id=kept.id, task=kept.id, workload=kept.workload, events=events, system=kept.system)
+            yield Recorded(
+                id=kept.id,
+                task=kept.id,
+                workload=kept.workload,
+                events=events,
+                system=kept.system,
+                tools=kept.tools,
+                models=_named(kept.model),
+            )
         if not sessions:
             explain_nothing(store)
     if without:
