@@ -171,7 +171,7 @@ def unused(text: str) -> set[str]:
     return {name for name in listed if not re.search(rf"\b{name}\b", rest)}
 
 
-@pytest.mark.parametrize("name", ["engines", "launch", "shapes", "gpus"])
+@pytest.mark.parametrize("name", ["engines", "launch", "shapes", "gpus", "drafting"])
 def test_every_source_of_what_is_known_of_engines_is_dated_and_used(name: str) -> None:
     """What servers say, how they are started, what models keep, and what GPUs hold: each lists what it rests on, and no
     more."""

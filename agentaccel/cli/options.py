@@ -84,6 +84,19 @@ sensitive_option = click.option(
 )
 
 
+def value_of(text: str) -> str | int | float | bool:
+    """A number, true or false as in JSON; else the text itself.
+
+    >>> value_of("0.5"), value_of("true"), value_of("fly")
+    (0.5, True, 'fly')
+    """
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | int | float) else text
+
+
 def confirm(question: str) -> None:
     """Ask on the terminal whether to go on, and end the command if not."""
     click.confirm(clean(question), abort=True)

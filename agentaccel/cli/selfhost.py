@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from agentaccel.cli.choose import choose_command
 from agentaccel.cli.export import export_command
-from agentaccel.cli.options import options, pairs, refuse, say, write
+from agentaccel.cli.options import options, pairs, refuse, say, value_of, write
 from agentaccel.cli.size import size_command
 from agentaccel.cli.watch import watch_command
 
@@ -74,14 +75,18 @@ _OWN = (
 """Of a COMMAND alone."""
 
 
-def _names(options: tuple[Any, ...]) -> frozenset[str]:
-    """The names of parameters that options make."""
+def _parameters(options: tuple[Any, ...]) -> list[Any]:
+    """The parameters that options make."""
 
     def bare() -> None: ...
 
     for option in options:
         option(bare)
-    return frozenset(one.name for one in bare.__click_params__)  # type: ignore[attr-defined]  # click's own
+    return list(bare.__click_params__)  # type: ignore[attr-defined]  # click's own
+
+
+def _names(options: tuple[Any, ...]) -> frozenset[str]:
+    return frozenset(one.name for one in _parameters(options))
 
 
 _FORMS = {
@@ -98,6 +103,7 @@ def selfhost_command() -> None:
 
 
 selfhost_command.add_command(export_command)
+selfhost_command.add_command(choose_command)
 selfhost_command.add_command(size_command)
 selfhost_command.add_command(watch_command)
 
@@ -204,8 +210,9 @@ def _own(command: tuple[str, ...], given: dict[str, Any], **common: Any) -> Engi
 @click.argument("engine")
 @click.argument("words", nargs=-1)
 @options(*_PLAN)
+@click.option("--plan", type=_FILE, metavar="PLAN.json", help="Options from a file, as `choose --write` writes it.")
 @click.option("--as", "form", type=click.Choice(["argv", "json", "yaml"]), default="argv", help="How to write it.")
-def render_command(engine: str, words: tuple[str, ...], form: str, **chosen: Any) -> None:
+def render_command(engine: str, words: tuple[str, ...], form: str, plan: Path | None, **chosen: Any) -> None:
     """Write the command that starts ENGINE: vllm, sglang, llamacpp or trtllm. Nothing is started.
 
     As argv, that is one line for a shell; as yaml, a container of a Kubernetes pod, and the engine's own file where it
@@ -219,10 +226,11 @@ def render_command(engine: str, words: tuple[str, ...], form: str, **chosen: Any
     from agentaccel.selfhost.written import as_json, as_shell, as_yaml
 
     given = {name: value for name, value in chosen.items() if value not in (None, ())}
-    if "model" not in given:
-        refuse("render", "say with --model what the engine serves")
-    inside = form == "yaml" and "host" not in given
     try:
+        given = {**_planned(plan, engine), **given}
+        if "model" not in given:
+            refuse("render", "say with --model what the engine serves")
+        inside = form == "yaml" and "host" not in given
         launched = render(_plan(engine, {**given, "host": "0.0.0.0"} if inside else given, words))
     except AgentAccelError as error:
         refuse("render", str(error))
@@ -232,6 +240,33 @@ def render_command(engine: str, words: tuple[str, ...], form: str, **chosen: Any
     if form == "argv":
         say(*(f"# {reason}" for reason in launched.reasons), err=True)
     write({"argv": as_shell, "json": as_json, "yaml": as_yaml}[form](launched).rstrip("\n") + "\n")
+
+
+def _planned(path: Path | None, engine: str) -> dict[str, Any]:
+    """The options in a file. Raises `ConfigError` for those of another engine, or that are none."""
+    from agentaccel.cli.options import read_json
+    from agentaccel.errors import ConfigError
+
+    if path is None:
+        return {}
+    found = read_json(path)
+    if not isinstance(found, dict) or found.get("engine") != engine:
+        raise ConfigError(f"{path} is no plan for {engine}: have one written by `agentaccel selfhost choose --write`")
+    options = {name: value for name, value in found.items() if name != "engine"}
+    kinds = {one.name: _kind(one) for one in _parameters(_PLAN)}
+    for name, value in options.items():
+        if name not in kinds or not isinstance(value, kinds[name]) or isinstance(value, bool) != (kinds[name] is bool):
+            raise ConfigError(
+                f"{path} has {name} {value!r}; give options of `agentaccel selfhost render`, by their names"
+            )
+    return options
+
+
+def _kind(option: Any) -> type:
+    """What an option is in a file: a list of texts, true or false, a number, or text."""
+    if option.multiple or option.is_flag:
+        return list if option.multiple else bool
+    return int if isinstance(option.type, click.IntRange) else str
 
 
 def _plan(engine: str, given: dict[str, Any], words: tuple[str, ...]) -> LaunchPlan:
@@ -249,7 +284,7 @@ def _plan(engine: str, given: dict[str, Any], words: tuple[str, ...]) -> LaunchP
     if "draft_schedule" in given:
         speculation["schedule"] = _schedule(given["draft_schedule"])
     if "draft_set" in given:
-        speculation["settings"] = {n: _value(v) for n, v in pairs("--draft-set", given["draft_set"]).items()}
+        speculation["settings"] = {n: value_of(v) for n, v in pairs("--draft-set", given["draft_set"]).items()}
     events = taken(endpoint="kv_events", replay="kv_replay", topic="kv_topic")
     offload = taken(to="offload", gib="offload_gib")
     if len(offload) == 1:
@@ -269,17 +304,6 @@ def _plan(engine: str, given: dict[str, Any], words: tuple[str, ...]) -> LaunchP
         extra=words,
         **taken(version="engine_version", **same),
     )
-
-
-def _value(text: str) -> str | int | float | bool:
-    """A number, true or false as in JSON; else the text itself."""
-    import json
-
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, bool | int | float) else text
 
 
 def _schedule(text: str) -> tuple[tuple[int, int], ...]:

@@ -291,9 +291,16 @@ def recorded(paths: Iterable[Path], tally: ImportTally, progress: Progress | Non
     cannot be read; a file of a format without content is noted in `tally.unrecognised`, and sessions of a store without
     it in `tally.contentless`.
     """
+    return (one for _, runs in recorded_by_source(paths, tally, progress) for one in runs)
+
+
+def recorded_by_source(
+    paths: Iterable[Path], tally: ImportTally, progress: Progress | None = None
+) -> Iterator[tuple[str, Iterator[Recorded]]]:
+    """The same, each source by its name: read it before the next one. Raises as `recorded` does."""
     groups = groups_of(paths, tally)
     meter = Meter(sizes(file for group in groups for file in group.files), progress)
-    return (one for group in groups for one in _read(group, tally, meter) if one.events)
+    return ((group.name, (one for one in _read(group, tally, meter) if one.events)) for group in groups)
 
 
 def _read(group: SourceFiles, tally: ImportTally, meter: Meter) -> Iterator[Recorded]:

@@ -24,6 +24,8 @@ class Gpu:
     """Bytes."""
     generation: str | None = None
     """As the facts have it; None for a GPU of which only the memory is known."""
+    rates: tuple[float, float] | None = None
+    """Operations a second on 16-bit matrices, and bytes a second from its memory; None where not known."""
 
     def described(self) -> str:
         """Its name, and its generation where that is known."""
@@ -70,7 +72,17 @@ def gpu_of(name: str) -> Gpu:
             f"--gpu {name!r} is not known; known are {', '.join(rows)}. Give its GiB with --gpu-memory instead"
         )
     row = rows[found[0]]
-    return Gpu(name=row["name"], memory=row["gb"] * 10**9, generation=row["generation"])
+    return _gpu(row)
+
+
+def gpus() -> tuple[Gpu, ...]:
+    """All that are known."""
+    return tuple(map(_gpu, table("gpus")["gpus"].values()))
+
+
+def _gpu(row: Mapping[str, Any]) -> Gpu:
+    rates = (row["tflops"] * 1e12, row["bandwidth"] * 1e9)
+    return Gpu(name=row["name"], memory=row["gb"] * 10**9, generation=row["generation"], rates=rates)
 
 
 def unnamed_gpu(gib: float) -> Gpu:

@@ -69,6 +69,8 @@ class ModelShape:
     """`quant_method` of the config, or None."""
     context: int | None
     """Tokens that it was made for."""
+    active: float | None = None
+    """Of its experts, the share that one token goes through; None without experts, or where the config does not say."""
     head: bool = False
     """True if it is a head of another model (EAGLE-3), and not a model."""
     notes: tuple[str, ...] = ()
@@ -93,7 +95,17 @@ def read_shape(config: object) -> ModelShape:
     head = _head_of(fields)
     shape = _read(fields) if head is None else _read_head(fields, head)
     fields.check_rest()
-    return replace(shape, notes=(*shape.notes, *_assumed(fields), *notes))
+    return replace(shape, active=_active(fields), notes=(*shape.notes, *_assumed(fields), *notes))
+
+
+def _active(fields: Fields) -> float | None:
+    """The share of its experts that a token goes through."""
+    known = table("shapes")["per_token"]
+    used = next((fields.config[name] for name in known if name in fields.config), None)
+    count = fields.config.get((fields.row.get("experts") or {}).get("count", ""))
+    if type(used) is not int or type(count) is not int or not 0 < used <= count:
+        return None
+    return used / count
 
 
 def _check_kind(config: Mapping[str, Any]) -> None:
