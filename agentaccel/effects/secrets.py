@@ -312,6 +312,10 @@ _VALUE_REST = re.compile(r"[^\s\"',;&#]*")
 _LINE_REST = re.compile(r"[^\r\n\"']*")
 _VALUE = re.compile(r"(?=.*\d)[^/()]+")
 """The value of a setting that no strong name tells: no path, and nothing that code assigns (`session_id = found`)."""
+_QUOTED = re.compile(
+    r"(?<![\w.\[\]-])([A-Za-z_][\w.\[\]-]{0,80})(?:\\?[\"'])?\s{0,9}(?:=>?|:)\s{0,9}\\?([\"'])((?:(?!\2)[^\\\r\n]){1,4000})"
+)
+"""A name with a value in quotes, also where they are escaped, however short."""
 _LONG = re.compile(r"[^\s\"'<>()\[\]{}]{16,}")
 """Words in which something may be packed, and those that may be keys by their looks."""
 _BLOCK = re.compile(r"(?:(?!-----BEGIN).){0,20000}?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
@@ -397,10 +401,11 @@ def _said_in(text: str) -> Iterator[tuple[int, int]]:
     others, done = "".join((*left, text[done:])), 0
     for one in _SETTING.finditer(others):
         if one.start(2) >= done and is_credential(one[1], one[2]) and (_strong(one[1]) or _VALUE.fullmatch(one[2])):
-            quote = text[one.end() - 1]
-            closed = text.find(quote, one.end()) if quote in "\"'" else -1
-            done = closed if closed >= 0 else _on(_VALUE_REST, text, one.end(2))
+            done = _on(_VALUE_REST, text, one.end(2))
             yield one.start(2), done
+    for one in _QUOTED.finditer(others):
+        if _strong(one[1]) and not _harmless(one[3]):
+            yield one.span(3)
     if _connects(text):
         yield from (one.span(1) for one in re.finditer(known["values"]["connected"], text) if not _harmless(one[1]))
 

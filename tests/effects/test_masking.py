@@ -32,6 +32,9 @@ KINDS = {
     "a connection": ("Server=db;Database=x;User Id=mia;Password=plum42", "plum42"),
     "a setting": ("export DB_PASSWORD=hunter2plum && run", "hunter2plum"),
     "a setting in quotes": ('password = "correct horse battery"', "battery"),
+    "a short setting in quotes": ("with password: 'q7w', then", "q7w"),
+    "JSON that is cut": ('{"n": 1, "password": "q7w", "no', "q7w"),
+    "escaped JSON that is cut": (r'{"it": "{\"password\": \"q7w\", \"no', "q7w"),
     "a setting longer than its form": ("api_key=" + "x1" * 150 + "END", "END"),
     "a recovery phrase": ("legal winner thank year wave sausage worth useful legal winner thank yellow", "sausage"),
     "a recovery phrase on lines": (
@@ -86,6 +89,7 @@ ORDINARY = (
     "commit 4f2a9c1be07d5e3344aa00bb11cc22dd33ee44ff in /usr/lib/python3.12/site-packages/click/core.py",
     "see https://docs.example.com/guide/how-prompt-caches-work-in-practice?page=2#section-3",
     "id 123e4567-e89b-42d3-a456-426614174000, sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    'password: str = "", secret: bytes | None = None; "password": null',
     "Authorization: Bearer <token>\nexport API_KEY=your_key_here",
     '{ "a" : 1,  "b": [true, null, 1.50] }',
     "[not json, but begins so",
