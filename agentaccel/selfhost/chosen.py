@@ -160,7 +160,7 @@ def as_value(advice: EngineAdvice, wanted: Wanted, reasons: tuple[str, ...]) -> 
         "method": advice.choice.chosen.candidate.method,
         "options": [_option(option) for option in advice.choice.options],
         "sites": {
-            site: {**_option(choice.chosen), "best": None if choice.best is None else _option(choice.best)}
+            site: {"method": choice.chosen.candidate.method, "options": [_option(option) for option in choice.options]}
             for site, choice in advice.sites.items()
         },
         "reasons": list(reasons),

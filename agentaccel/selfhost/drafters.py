@@ -270,6 +270,10 @@ class _Bounds(NamedTuple):
         """Tokens at most behind so many that have matched: the tree is not deeper than `depth`."""
         return min(self.tokens, int(matched * self.factor + 1e-6), self.depth - matched)
 
+    def most(self, least: int, most: int) -> int:
+        """Tokens at most behind `least` to `most` that have matched."""
+        return max(self.after(matched) for matched in range(least, most + 1))
+
 
 _ORDERS = (8, 4, 2, 1)
 """Lengths of patterns by which places are found."""
@@ -308,7 +312,7 @@ class _Places:
             if order > longest or longest < bounds.shortest:
                 continue
             places = ends.get(tuple(tail[-order:]))
-            if places:
+            if places and bounds.most(order, longest) > best[0]:
                 lengths = {end: self._matched(tail, end, order, longest) for end in places[-_MOST_PLACES:]}
                 best = self._longest(lengths, max(order, bounds.shortest), longest, bounds, best)
             longest = order - 1
@@ -331,7 +335,7 @@ class _Places:
             room = bounds.after(matched)
             if room > best[0]:
                 found = self._followed([end for end, length in lengths.items() if length >= level], room, bounds)
-                best = found if found[0] >= best[0] else best
+                best = found if found[0] > best[0] else best  # of equals the longer match
         return best
 
     def _followed(self, places: list[int], room: int, bounds: _Bounds) -> tuple[float, Tokens]:
@@ -345,10 +349,16 @@ class _Places:
             counts = Counter(token for _, token in reversed(following) if token != _END)
             if not counts:
                 break
-            token, count = counts.most_common(1)[0]
+            token, count = counts.most_common(1)[0]  # of equals the newest
+            if count == 1:  # and the oldest of those that stood there once
+                token = next(one for _, one in following if one != _END)
             if count / among < bounds.least_likely:
                 break
             drafted.append(token)
             score += count / among
             places = [end for end, one in following if one == token]
+            if len(places) == 1:  # the rest of it stands there only
+                rest = text[places[0] + len(drafted) : places[0] + room]
+                rest = rest[: rest.index(_END)] if _END in rest else rest
+                return score + len(rest) / among, drafted + rest
         return score, drafted

@@ -161,6 +161,8 @@ def likeliest(texts: list[list[int]], tail: list[int], tokens: int, depth: int, 
             if not counts or max(counts.values()) / among < least:
                 break
             token, count = counts.most_common(1)[0]
+            if count == 1:  # and the oldest of those that were there once
+                token = next(text[0] for text in places if text)
             drafted.append(token)
             score += count / among
             places = [text[1:] for text in places if text and text[0] == token]
