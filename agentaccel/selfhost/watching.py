@@ -221,7 +221,7 @@ def _break_even(figures: ServerFigures, usual: _Usual, policy: WatchPolicy) -> _
             True,
             f"{value:.2f} tokens a step{load}: below {least:g} drafts cost more than they earn.",
             "Start it without speculation, or choose its method again from what is said now: agentaccel selfhost "
-            "render shows the options.",
+            "choose works it out.",
         )
     return _Finding(False, f"Drafts pay again: {value:.2f} tokens a step.") if value >= least * _MARGIN else None
 
