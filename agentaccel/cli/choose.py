@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agentaccel.cli.options import Progress
     from agentaccel.selfhost.advising import EngineAdvice, Found, Wanted
     from agentaccel.selfhost.draft_replay import Talk
+    from agentaccel.selfhost.sizing import ServerPlan
     from agentaccel.selfhost.step_time import StepTime
     from agentaccel.sources.tally import ImportTally
 
@@ -62,6 +63,11 @@ class _Source(NamedTuple):
     talks: list[Talk]
     found: Found
 
+    @property
+    def said(self) -> int:
+        """Replies."""
+        return sum(passage.said for talk in self.talks for passage in talk.passages)
+
 
 @click.command("choose")
 @click.argument("traces", nargs=-1, required=True, metavar="TRACES...", type=click.Path(path_type=Path))
@@ -77,15 +83,23 @@ def choose_command(traces: tuple[Path, ...], tokenizer: str | None, into: Path |
     --heads. Nothing is started, and nothing is sent but text to --tokenizer.
     """
     from agentaccel.errors import AgentAccelError
+    from agentaccel.selfhost.chosen import advised_to
     from agentaccel.sources.tally import ImportTally
 
     tally = ImportTally()
     try:
-        wanted = _wanted(given)
+        server = _server(given)
+        wanted = _wanted(given, _step(given, server))
         if into is not None and len(wanted.engines) > 1:
             refuse("choose", "--write is of one engine: say with --engine which")
+        if into is not None and (into.exists() or into.is_symlink()):
+            refuse(
+                "choose", f"{into} is there already, and nothing is overwritten: name a new file, or remove this one"
+            )
         with progress() as told:
             sources = list(_sources(traces, wanted, tokenizer, tally, told))
+        silent = [f"nothing was said in {one.name}" for one in sources if not one.said]
+        sources = [one for one in sources if one.said]
         if not sources:
             refuse("choose", "; ".join(("nothing was said in these records", *_notes(tally))))
         shown = [(source, _advised(source, wanted)) for source in (*sources, *_all_of(sources))]
@@ -93,50 +107,73 @@ def choose_command(traces: tuple[Path, ...], tokenizer: str | None, into: Path |
         refuse("choose", str(error))
     if into is not None:
         _write_plan(into, shown[-1][1], wanted)
-    notes = [*(() if given["concurrency"] else ("8 requests at once are a guess: say --concurrency",)), *_notes(tally)]
+    guess = () if given["concurrency"] else (f"{wanted.concurrency} requests at once are a guess: say --concurrency",)
+    notes = [*guess, *_room(server, wanted), *advised_to(wanted), *silent, *_notes(tally)]
     write(_json(shown, wanted, notes) if form == "json" else _text(shown, wanted, notes))
 
 
-def _wanted(given: dict[str, Any]) -> Wanted:
+def _wanted(given: dict[str, Any], step: StepTime | None) -> Wanted:
     from agentaccel.facts import table
     from agentaccel.selfhost.advising import Wanted, heads_of
     from agentaccel.selfhost.measured_steps import read_measurements
     from agentaccel.selfhost.render import engines
 
     return Wanted(
-        engines=given["engine"] or engines(),
+        engines=tuple(dict.fromkeys(given["engine"])) or engines(),
         version=given["version"],
         device=given["device"],
         concurrency=given["concurrency"] or table("drafting")["assumed"]["concurrency"],
         peak=given["peak"],
         temperature=given["temperature"],
         heads=heads_of(given["heads"]),
-        step=_step(given),
+        step=step,
         measured=None if given["measured"] is None else read_measurements(read_json(given["measured"])),
         settings={name: value_of(text) for name, text in pairs("--draft-set", given["draft_set"]).items()},
         lossy=given["lossy"],
     )
 
 
-def _step(given: dict[str, Any]) -> StepTime | None:
+def _step(given: dict[str, Any], server: ServerPlan | None) -> StepTime | None:
     """What a step takes, as far as the model and the GPU tell; None where neither is named."""
     from agentaccel.errors import ConfigError
     from agentaccel.facts import table
     from agentaccel.selfhost.gpus import gpu_of
-    from agentaccel.selfhost.model_shape import read_shape
-    from agentaccel.selfhost.sizing import ServerPlan
     from agentaccel.selfhost.step_time import assumed, estimated
 
+    if server is not None:
+        return estimated(server, server.shape)
+    if alone := [name for name in ("kv_dtype", "weights_dtype") if given[name] is not None]:
+        raise ConfigError(f"--{alone[0].replace('_', '-')} says nothing without --model and --gpu: give both")
     if given["gpu"] is None:
-        if given["config"] is not None:
-            raise ConfigError("--model says nothing of speed without --gpu: give the GPU that it runs on")
         return None
-    gpu = gpu_of(given["gpu"])
+    return assumed("gpu", table("drafting")["assumed"]["cpu_tokens"], gpu_of(given["gpu"]))
+
+
+def _server(given: dict[str, Any]) -> ServerPlan | None:
+    """The model on its GPU; None where one of them is not named."""
+    from agentaccel.errors import ConfigError
+    from agentaccel.selfhost.gpus import gpu_of
+    from agentaccel.selfhost.model_shape import read_shape
+    from agentaccel.selfhost.sizing import ServerPlan
+
+    if given["gpu"] is not None and given["device"] == "cpu":
+        raise ConfigError("--gpu and --device cpu contradict each other: give one of the two")
     if given["config"] is None:
-        return assumed("gpu", table("drafting")["assumed"]["cpu_tokens"], gpu)
+        return None
+    if given["gpu"] is None:
+        raise ConfigError("--model says nothing of speed without --gpu: give the GPU that it runs on")
     same = {name: given[name] for name in ("gpus", "context", "kv_dtype", "weights_dtype")}
-    shape = read_shape(read_json(given["config"]))
-    return estimated(ServerPlan(shape=shape, gpu=gpu, **same), shape)
+    return ServerPlan(shape=read_shape(read_json(given["config"])), gpu=gpu_of(given["gpu"]), **same)
+
+
+def _room(server: ServerPlan | None, wanted: Wanted) -> Iterator[str]:
+    """Where not as many conversations fit as are to run."""
+    from agentaccel.selfhost.sizing import size_of
+
+    most = max(wanted.concurrency, wanted.peak or 0)
+    if server is not None and (fit := size_of(server).sessions) < most:
+        tokens, gpus = f"{server.context:,} tokens", f"{server.gpus} x {server.gpu.name}"
+        yield f"only {fit:,} conversations of {tokens} fit on {gpus}, of {most:,}: see agentaccel selfhost size"
 
 
 def _sources(
@@ -151,7 +188,9 @@ def _sources(
     reading = recorded_by_source(traces, tally, lambda read, total: told("reading", read, total))
     for name, runs in reading:
         talks = list(tokenised(runs, cut))
-        total = sum(len(passage.tokens) for talk in talks for passage in talk.passages) * ways_of(wanted.engines)
+        total = sum(len(passage.tokens) for talk in talks for passage in talk.passages) * ways_of(
+            wanted.engines, wanted.settings
+        )
         done = 0
 
         def tell(tokens: int, total: int = total, name: str = name) -> None:
@@ -159,9 +198,7 @@ def _sources(
             done += tokens
             told(f"replaying {name}", done, total)
 
-        found = replay_all(wanted.engines, talks, tell)
-        if any(passage.said for talk in talks for passage in talk.passages):
-            yield _Source(name, talks, found)
+        yield _Source(name, talks, replay_all(wanted.engines, talks, tell, wanted.settings))
 
 
 def _all_of(sources: Sequence[_Source]) -> Iterator[_Source]:
@@ -181,10 +218,10 @@ def _advised(source: _Source, wanted: Wanted) -> list[tuple[EngineAdvice, tuple[
     from agentaccel.selfhost.candidates import alone_of
     from agentaccel.selfhost.chosen import sentences
 
-    return [
-        (advice, sentences(advice, wanted, alone_of(advice.engine, advice.choice.chosen.candidate, source.talks)))
-        for advice in advise(wanted, source.found)
-    ]
+    def alone(advice: EngineAdvice) -> float | None:
+        return alone_of(advice.engine, advice.choice.chosen.candidate, source.talks, wanted.settings)
+
+    return [(advice, sentences(advice, wanted, alone(advice))) for advice in advise(wanted, source.found)]
 
 
 def _notes(tally: ImportTally) -> list[str]:
@@ -193,9 +230,10 @@ def _notes(tally: ImportTally) -> list[str]:
 
 def _write_plan(into: Path, advised: Sequence[tuple[EngineAdvice, tuple[str, ...]]], wanted: Wanted) -> None:
     from agentaccel.selfhost.chosen import as_options
+    from agentaccel.store.files import place_file
 
     try:
-        into.write_text(json.dumps(as_options(advised[0][0], wanted), indent=2) + "\n", encoding="utf-8")
+        place_file(into, (json.dumps(as_options(advised[0][0], wanted), indent=2) + "\n").encode())
     except OSError as error:
         refuse("choose", f"{into} cannot be written: {error.strerror}")
 
@@ -216,12 +254,12 @@ def _json(shown: _Shown, wanted: Wanted, notes: Sequence[str]) -> str:
 
 
 def _counts(source: _Source) -> dict[str, Any]:
-    said = [passage.tokens for talk in source.talks for passage in talk.passages if passage.said]
+    said = (len(passage.tokens) for talk in source.talks for passage in talk.passages if passage.said)
     return {
         "name": source.name,
         "conversations": len(source.talks),
-        "replies": len(said),
-        "tokens": sum(map(len, said)),
+        "replies": source.said,
+        "tokens": sum(said),
     }
 
 
@@ -241,16 +279,18 @@ def _text(shown: _Shown, wanted: Wanted, notes: Sequence[str]) -> str:
         console.print(said, highlight=False)
         _draw(console, advised, wanted)
     console.print("to know", style="bold")
-    for line in (*know(), *notes):
+    for line in (*notes, *know()):
         _item(console, line)
     return drawn(console)
 
 
 def _draw(console: Console, advised: Sequence[tuple[EngineAdvice, tuple[str, ...]]], wanted: Wanted) -> None:
+    from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
 
-    from agentaccel.report.numbers import clean
-    from agentaccel.selfhost.chosen import as_options, as_words, engine_name, pays_up_to
+    from agentaccel.report.numbers import clean, clean_lines
+    from agentaccel.selfhost.chosen import as_lines, as_options, engine_name, pays_up_to
 
     for advice, reasons in advised:
         under = advice.choice.circumstances
@@ -260,20 +300,19 @@ def _draw(console: Console, advised: Sequence[tuple[EngineAdvice, tuple[str, ...
         )
         grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
         grid.add_column("  method", overflow="fold", ratio=1)
-        for title in ("tokens a step", f"speed at {under.concurrency}", "pays up to"):
-            grid.add_column(title, justify="right", no_wrap=title != "tokens a step", max_width=13)
+        for title in ("tokens a step", f"speed at {under.concurrency:,}", "pays up to"):
+            grid.add_column(title, justify="right", overflow="fold")
         for option in advice.choice.options[:_SHOWN]:
-            rates = option.candidate.rates
-            row = (f"{rates.tokens_per_step:.2f}", f"{option.speed:.2f}", pays_up_to(option))
+            row = (f"{option.rates.tokens_per_step:.2f}", f"{option.speed:.2f}", pays_up_to(option))
             if option.candidate.method == "none":
                 row = ("1.00", "1.00", "")
-            grid.add_row(f"  {clean(option.candidate.label)}", *row)
+            grid.add_row(Padding(Text(clean(option.candidate.label)), (0, 0, 0, 2)), *row)
         console.print(grid)
         if len(advice.sites) > 1:
             _sites(console, advice)
         for reason in reasons:
             _item(console, reason)
-        _item(console, as_words(as_options(advice, wanted)))
+        console.print(Text(clean_lines(as_lines(as_options(advice, wanted), console.width))), soft_wrap=True)
     console.print()
 
 
@@ -282,13 +321,24 @@ _SHOWN = 6
 
 
 def _sites(console: Console, advice: EngineAdvice) -> None:
-    for site, choice in advice.sites.items():
+    for site, choice in list(advice.sites.items())[:_PLACES]:
         best = choice.best
         rate = "" if best is None else f": {best.candidate.rates.tokens_per_step:.2f} tokens a step at best"
         _item(console, f"{site}{rate}, so {choice.chosen.candidate.label} ({choice.chosen.speed:.2f} times as fast)")
+    if len(advice.sites) > _PLACES:
+        _item(console, f"and {len(advice.sites) - _PLACES:,} more places: --format json has all of them")
+
+
+_PLACES = 8
+"""Places in the user's program that are shown."""
 
 
 def _item(console: Console, line: str) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     from agentaccel.report.numbers import clean
 
-    console.print(f"- {clean(line)}", markup=False, highlight=False)
+    item = Table.grid(padding=(0, 1, 0, 0))
+    item.add_row("-", Text(clean(line), overflow="fold"))
+    console.print(item)

@@ -253,7 +253,7 @@ def progress(*, in_bytes: bool = False) -> Iterator[Progress]:
     from rich.progress import Progress as Bar
 
     amount = DownloadColumn() if in_bytes else TaskProgressColumn()
-    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), amount, TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+        yield lambda what, done, total: bar.update(task, description=clean(what), completed=done, total=total)

@@ -1,8 +1,10 @@
 """Which method fits recorded replies, engine by engine, and for each place in the user's program: pure.
 
-found = replay_all(("vllm",), talks)
-for advice in advise(Wanted(engines=("vllm",), concurrency=8), found):
-    advice.choice.chosen.candidate.label, advice.reasons
+    found = replay_all(("vllm",), talks)
+    for advice in advise(Wanted(engines=("vllm",), concurrency=8), found):
+        advice.choice.chosen.candidate.label, advice.refused
+
+Nothing is asked of an engine: what is advised follows from what was found, and from what is wanted.
 """
 
 from __future__ import annotations
@@ -60,6 +62,8 @@ class Wanted:
             raise ConfigError(f"--temperature is {self.temperature!r}; give a number of 0 or more")
         if self.version is not None and len(self.engines) > 1:
             raise ConfigError("--engine-version is one engine's: say with --engine which")
+        if self.measured is not None and len(self.engines) > 1:
+            raise ConfigError("--measured is of one engine: say with --engine which")
 
     @property
     def step_time(self) -> StepTime:
@@ -77,7 +81,9 @@ class EngineAdvice:
     choice: Choice
     """For everything that is said to it."""
     sites: Mapping[str, Choice]
-    """For each place in the user's program, were it served by itself."""
+    """For each place in the user's program of which enough was said, were it served by itself."""
+    unsure: tuple[str, ...]
+    """The other places: too little was said there to go by."""
     refused: tuple[str, ...]
     """What was not considered, and why."""
     tokens: int
@@ -105,13 +111,20 @@ def advise(wanted: Wanted, found: Found) -> Iterator[EngineAdvice]:
         of_all = {key: together(by_site.values()) for key, by_site in found.items()}
         said = max((drafted.tokens for drafted in of_all.values()), default=0)
         choice = choose(_candidates(wanted, circumstances, of_all, refused), circumstances)
+        each = {site: {key: of[site] for key, of in found.items()} for site in sites}
+        few = [
+            site
+            for site, of in each.items()
+            if max(one.tokens for one in of.values()) < table("drafting")["assumed"]["of_a_place"]
+        ]
         by_site = {
-            site: choose(
-                _candidates(wanted, circumstances, {key: of[site] for key, of in found.items()}, refused), circumstances
-            )
-            for site in sites
+            site: choose(_candidates(wanted, circumstances, of, refused), circumstances)
+            for site, of in each.items()
+            if site not in few
         }
-        yield EngineAdvice(engine=engine, choice=choice, sites=by_site, refused=tuple(refused), tokens=said)
+        yield EngineAdvice(
+            engine=engine, choice=choice, sites=by_site, unsure=tuple(few), refused=tuple(refused), tokens=said
+        )
 
 
 def _candidates(
@@ -126,6 +139,8 @@ def _candidates(
     measured = wanted.measured.candidates if wanted.measured is not None else ()
     told = {candidate.method for candidate in measured}
     others = [one for one in _known(wanted, under, drafted) if one.method not in told]
+    if wanted.measured is not None:
+        refused.update(dict.fromkeys(wanted.measured.unused(others)))
     fitting: list[DraftMethod] = []
     for one in (*measured, *others):
         applied = one if wanted.measured is None or one in measured else wanted.measured.applied(one)
@@ -141,9 +156,12 @@ def _candidates(
 
 
 def _known(wanted: Wanted, under: Circumstances, drafted: Mapping[str, Drafted]) -> Iterator[DraftMethod]:
-    for row in rows_of(under.engine):
+    for row in rows_of(under.engine, wanted.settings):
         if key_of(row) in drafted:
-            yield of_replay(row, drafted[key_of(row)])
+            ours = of_replay(row, drafted[key_of(row)])
+            without = [name for name in wanted.settings if name not in row.get("follows", {})]
+            said = f"its tokens a step are replayed without {', '.join(without)}"
+            yield replace(ours, note="; ".join(filter(None, (ours.note, said)))) if without else ours
     heads = [of_head(head, under.concurrency, under.step) for head in wanted.heads]
     yield from heads
     hybrid = hybrid_of(under.engine)
@@ -177,7 +195,7 @@ def heads_of(given: Iterable[str]) -> tuple[Head, ...]:
     >>> heads_of(["mtp", "eagle3=my/head:0.62"])[1]
     Head(method='eagle3', model='my/head', acceptance=0.62, cost=None)
     """
-    return tuple(map(_head, given))
+    return tuple(dict.fromkeys(map(_head, given)))
 
 
 _HEADS = ("draft", "eagle3", "mtp", "medusa")

@@ -8,8 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
+from agentaccel.checks import check_count, is_amount
+from agentaccel.errors import ConfigError
 from agentaccel.facts import table
 from agentaccel.selfhost.arctic import arctic_suffix
 from agentaccel.selfhost.choosing import DraftMethod, DraftRates, Known, speed
@@ -22,10 +25,27 @@ Row = Mapping[str, Any]
 """A row of the facts: a way of drafting that an engine has."""
 
 
-def rows_of(engine: str) -> Sequence[Row]:
-    """What can be replayed of an engine."""
-    rows: Sequence[Row] = table("drafting")["engines"].get(engine, ())
-    return rows
+_NO_SETTINGS: Mapping[str, Setting] = {}
+
+
+def rows_of(engine: str, settings: Mapping[str, Setting] = _NO_SETTINGS) -> Sequence[Row]:
+    """What can be replayed of an engine, with settings of the user's where a replay goes by them. Raises `ConfigError`
+    for a value that such a setting cannot have."""
+    rows = [_followed(row, settings) for row in table("drafting")["engines"].get(engine, ())]
+    return tuple({(row["method"], key_of(row)): row for row in reversed(rows)}.values())[::-1]
+
+
+def _followed(row: Row, settings: Mapping[str, Setting]) -> Row:
+    given = {name: settings[name] for name in row.get("follows", {}) if name in settings}
+    for name, value in given.items():
+        if row["follows"][name] not in ("factor", "least_likely"):
+            check_count(name, value, 0 if row["follows"][name] in ("least", "requests") else 1)
+        elif not is_amount(value):
+            raise ConfigError(f"{name} is {value!r}; give a number of 0 or more")
+    own = {name: value for name, value in row.get("settings", {}).items() if name not in given}
+    drafts = {**row["with"], **{row["follows"][name]: value for name, value in given.items()}}
+    remembers = row.get("remembers", False) and drafts.get("requests") != 0
+    return {**row, "with": drafts, "settings": {**own, **given}, "remembers": remembers}
 
 
 def hybrid_of(engine: str) -> Row | None:
@@ -34,9 +54,9 @@ def hybrid_of(engine: str) -> Row | None:
     return row
 
 
-def _replayed_of(engine: str) -> tuple[Row, ...]:
+def _replayed_of(engine: str, settings: Mapping[str, Setting]) -> tuple[Row, ...]:
     hybrid = hybrid_of(engine)
-    return (*rows_of(engine), *(() if hybrid is None else (hybrid,)))
+    return (*rows_of(engine, settings), *(() if hybrid is None else (hybrid,)))
 
 
 def key_of(row: Row) -> str:
@@ -47,8 +67,11 @@ def key_of(row: Row) -> str:
 def drafter_of(row: Row) -> Drafter:
     """What replays a row. For a suffix tree that is arctic-inference where it is installed, as in vLLM."""
     given = {"tokens": row["tokens"], **row["with"]}
-    if row["drafter"] == "suffix" and given.get("remembers", True):
-        return arctic_suffix(**given) or SuffixLookup(**given)
+    if row["drafter"] == "suffix":
+        requests = given.pop("requests", 10_000)
+        if requests and given.get("remembers", True):
+            return arctic_suffix(**given, requests=requests) or SuffixLookup(**given)
+        given["remembers"] = False
     makers: Mapping[str, Callable[..., Drafter]] = {
         "suffix": SuffixLookup,
         "lookup": PromptLookup,
@@ -70,15 +93,21 @@ def of_replay(row: Mapping[str, Any], drafted: Drafted) -> DraftMethod:
         rates=rates,
         tokens=row["tokens"],
         settings=row.get("settings", {}),
-        fewer=tuple((tokens, _cut(drafted, tokens)) for tokens in range(1, row["tokens"])),
+        fewer=tuple((tokens, _cut(drafted, row["tokens"], tokens)) for tokens in range(1, row["tokens"])),
         note=row.get("like"),
     )
 
 
-def _cut(drafted: Drafted, tokens: int) -> DraftRates:
-    """What drafts of so many tokens would have given: of longer ones, what was accepted at their first places."""
-    accepted = sum(drafted.positions[:tokens])
-    ahead = min(drafted.drafted, drafted.steps * tokens)
+def _cut(drafted: Drafted, most: int, tokens: int) -> DraftRates:
+    """What drafts of at most `tokens` would have given in the place of `most`. Where a longer draft was right, the next
+    short ones go on as it did: r tokens that were accepted, and the one behind them, take one pass for each
+    `tokens` + 1 of them, begun or, where all of the draft was right and more would have been, by their share."""
+    positions = drafted.positions + [0] * (most - len(drafted.positions))
+    right = [one - two for one, two in pairwise((drafted.steps, *positions, 0))]
+    passes = [float(-(-(accepted + 1) // (tokens + 1))) for accepted in range(most)] + [(most + 1) / (tokens + 1)]
+    verified = sum(count * one for count, one in zip(right, passes, strict=True))
+    accepted = drafted.accepted + drafted.steps - verified
+    ahead = verified * min(drafted.drafted / drafted.steps, tokens) if drafted.steps else 0.0
     return DraftRates(
         tokens_per_step=drafted.tokens / (drafted.tokens - accepted) if drafted.tokens else 1.0,
         drafted_per_token=ahead / drafted.tokens if drafted.tokens else 0.0,
@@ -146,30 +175,33 @@ def of_hybrid(head: DraftMethod, drafted: Drafted, settings: Mapping[str, Settin
 
 
 def replay_all(
-    engines: Iterable[str], talks: Sequence[Talk], tell: Callable[[int], None] = lambda tokens: None
+    engines: Iterable[str],
+    talks: Sequence[Talk],
+    tell: Callable[[int], None] = lambda tokens: None,
+    settings: Mapping[str, Setting] = _NO_SETTINGS,
 ) -> dict[str, dict[str, Drafted]]:
     """What every way of drafting of `engines` would have made of `talks`: by its key, and by site."""
-    rows = {key_of(row): row for engine in engines for row in _replayed_of(engine)}
+    rows = {key_of(row): row for engine in engines for row in _replayed_of(engine, settings)}
     return {key: replayed(drafter_of(row), talks, tell) for key, row in rows.items()}
 
 
-def ways_of(engines: Iterable[str]) -> int:
+def ways_of(engines: Iterable[str], settings: Mapping[str, Setting] = _NO_SETTINGS) -> int:
     """In how many ways `replay_all` replays."""
-    return len({key_of(row) for engine in engines for row in _replayed_of(engine)})
+    return len({key_of(row) for engine in engines for row in _replayed_of(engine, settings)})
 
 
-def alone_of(engine: str, chosen: DraftMethod, talks: Sequence[Talk]) -> float | None:
-    """Tokens a step of a suffix tree that is chosen, if each conversation were by itself; None for what remembers
-    nothing, or was not replayed."""
-    for row in rows_of(engine):
-        same = (row["method"], row["tokens"], row.get("settings", {})) == (
-            chosen.method,
-            chosen.tokens,
-            chosen.settings,
-        )
-        if same and row["drafter"] == "suffix" and row.get("remembers"):
-            drafter = SuffixLookup(tokens=row["tokens"], **row["with"], remembers=False)
-            return together(replayed(drafter, talks).values()).tokens_per_step
+def alone_of(
+    engine: str, chosen: DraftMethod, talks: Sequence[Talk], settings: Mapping[str, Setting] = _NO_SETTINGS
+) -> float | None:
+    """Tokens a step of a chosen method that remembers what was said in other conversations, if each were by itself;
+    None for one that does not remember, or was not replayed."""
+    if chosen.rates.known != "replayed":
+        return None
+    for row in rows_of(engine, settings):
+        same = (row["method"], row["tokens"]) == (chosen.method, chosen.tokens)
+        if same and row["remembers"] and {**row["settings"], **settings} == dict(chosen.settings):
+            alone = (together(replayed(drafter_of(row), [talk]).values()) for talk in talks)
+            return together(alone).tokens_per_step
     return None
 
 

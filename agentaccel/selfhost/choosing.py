@@ -64,9 +64,9 @@ class DraftMethod:
     @property
     def label(self) -> str:
         """The method and its settings in a few words."""
-        parts = [self.method, *([] if self.tokens is None else [f"{self.tokens} token{'s' * (self.tokens != 1)}"])]
+        drafted = [] if self.tokens is None else [f"{self.tokens} token{'s' * (self.tokens != 1)}"]
         short = (f"{_short(name)} {value}" for name, value in self.settings.items())
-        return ", ".join((*parts, *short))
+        return ", ".join((self.method, *drafted, *([] if self.model is None else [self.model]), *short))
 
 
 def _short(name: str) -> str:
@@ -114,7 +114,7 @@ class Option:
     pays_up_to: int
     """Requests at once up to which it is faster than none; 0 if it never is, `MOST_REQUESTS` if it always is."""
     schedule: tuple[tuple[int, int], ...] = ()
-    """By requests at once: how many tokens it should draft. Empty where always the same, or the engine has none."""
+    """By requests at once: how many tokens it should draft. Empty where always all, or the engine has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class Choice:
 
     chosen: Option
     options: tuple[Option, ...]
-    """All of them, none included, the fastest first."""
+    """All of them, none included, the fastest first; of those that are equal, the one that pays longest."""
     circumstances: Circumstances
 
     @property
@@ -148,11 +148,17 @@ class Choice:
 
 def choose(candidates: Iterable[DraftMethod], circumstances: Circumstances) -> Choice:
     """The method that makes decoding fastest over the loads, if it does by more than the margin of what is known."""
-    options = sorted((_option(one, circumstances) for one in (NONE, *candidates)), key=_worth, reverse=True)
+    options = [_option(one, circumstances) for one in (NONE, *candidates)]
+    options.sort(key=lambda one: (_worth(one), one.pays_up_to), reverse=True)
     none = next(option for option in options if option.candidate is NONE)
-    margins: Mapping[str, float] = table("drafting")["margins"]
-    worthy = [one for one in options if _worth(one) > math.log1p(margins[one.sure])]
+    worthy = [one for one in options if _worth(one) > math.log1p(margin_of(one))]
     return Choice(chosen=worthy[0] if worthy else none, options=tuple(options), circumstances=circumstances)
+
+
+def margin_of(option: Option) -> float:
+    """By how much it must be faster than none to be chosen: as sure as the less sure of its cost and its tokens."""
+    margins: Mapping[str, float] = table("drafting")["margins"]
+    return margins["assumed" if option.candidate.rates.known == "assumed" else option.sure]
 
 
 def _worth(option: Option) -> float:
@@ -162,7 +168,7 @@ def _worth(option: Option) -> float:
 
 def _option(candidate: DraftMethod, under: Circumstances) -> Option:
     """A method whose schedule drafts nothing at some load costs nothing there."""
-    gates = _has_schedule(under, candidate.method) and bool(candidate.fewer)
+    gates = candidate.tokens is not None and _has_schedule(under, candidate.method)
     schedule = _schedule(candidate, under.step) if gates else ()
     rates = [_drafted(candidate, schedule, load) for load in under.loads]
     costs = [_cost(candidate, one, load, under.step) for one, load in zip(rates, under.loads, strict=True)]
@@ -173,13 +179,15 @@ def _option(candidate: DraftMethod, under: Circumstances) -> Option:
         at_peak=rates[-1].tokens_per_step / costs[-1],
         cost=costs[0],
         sure=_sure(candidate, under),
-        pays_up_to=_pays_up_to(candidate, under.step),
+        pays_up_to=_pays_up_to(candidate, schedule, under.step),
         schedule=schedule,
     )
 
 
 def _cost(candidate: DraftMethod, rates: DraftRates, requests: int, step: StepTime) -> float:
     """A step with the method, in steps without."""
+    if rates is _NOTHING:
+        return 1.0
     modelled = _modelled(candidate, rates, requests, step)
     if candidate.costs:
         # What the model is wrong by where it was measured, it is taken to be wrong by elsewhere.
@@ -201,17 +209,18 @@ def speed(candidate: DraftMethod, rates: DraftRates, requests: int, step: StepTi
 def _sure(candidate: DraftMethod, under: Circumstances) -> Sureness:
     """Costs are measured between the loads at which they were; beyond them, they are as sure as what steps take."""
     loads = [load for load, _ in candidate.costs]
-    if candidate.method == "none" or (loads and min(loads) <= under.concurrency <= max(loads)):
+    if candidate.method == "none" or (loads and min(loads) <= under.concurrency and under.peak <= max(loads)):
         return "measured"
     return under.step.sure
 
 
-def _pays_up_to(candidate: DraftMethod, step: StepTime) -> int:
-    """Of powers of two the last at which it pays, and from there by bisection. It may pay at more requests and not at
-    few: experts that are read anyway, long contexts that are read once for all that is verified."""
+def _pays_up_to(candidate: DraftMethod, schedule: tuple[tuple[int, int], ...], step: StepTime) -> int:
+    """With what its schedule drafts, if it has one. Of powers of two the last at which it pays, and from there by
+    bisection. It may pay at more requests and not at few: experts that are read anyway, long contexts that are read
+    once for all that is verified."""
 
     def pays(requests: int) -> bool:
-        return speed(candidate, candidate.rates, requests, step) > 1
+        return speed(candidate, _drafted(candidate, schedule, requests), requests, step) > 1
 
     powers = [power for power in range(MOST_REQUESTS.bit_length()) if pays(1 << power)]
     if not powers:
@@ -227,8 +236,8 @@ def _pays_up_to(candidate: DraftMethod, step: StepTime) -> int:
 
 # --- drafting less under load -----------------------------------------------------------------------------------------
 
-_LOADS = tuple(1 << power for power in range(10))
-"""Numbers of requests between which a schedule may change: 1 to 512."""
+_LOADS = tuple(1 << power for power in range(MOST_REQUESTS.bit_length()))
+"""Numbers of requests between which a schedule may change. Beyond the last of a schedule, engines go on as there."""
 
 
 def _has_schedule(under: Circumstances, method: str) -> bool:
@@ -239,16 +248,15 @@ def _has_schedule(under: Circumstances, method: str) -> bool:
 
 
 def _schedule(candidate: DraftMethod, step: StepTime) -> tuple[tuple[int, int], ...]:
-    """By requests at once, as many tokens as are best there; empty where that is always the same."""
+    """By requests at once, as many tokens as are best there; empty where those are always all, or none."""
     found: list[tuple[int, int]] = []
     for load in _LOADS:
         ways = [(0, 1.0), *((tokens, speed(candidate, one, load, step)) for tokens, one in _ways(candidate))]
         tokens = max(ways, key=lambda way: way[1])[0]
-        if found and (tokens == found[-1][1] or tokens > found[-1][1]):
-            found[-1] = (load, found[-1][1])
-        else:
-            found.append((load, tokens))
-    return tuple(found) if len(found) > 1 and found[0][1] else ()
+        if found and tokens == found[-1][1]:
+            found.pop()
+        found.append((load, tokens))
+    return tuple(found) if {tokens for _, tokens in found} not in ({0}, {candidate.tokens}) else ()
 
 
 def _ways(candidate: DraftMethod) -> Iterator[tuple[int, DraftRates]]:

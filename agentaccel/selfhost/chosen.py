@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from agentaccel.facts import table
 from agentaccel.selfhost.advising import EngineAdvice, Wanted
-from agentaccel.selfhost.choosing import MOST_REQUESTS, Choice, Option
+from agentaccel.selfhost.choosing import MOST_REQUESTS, Choice, Option, margin_of
+from agentaccel.selfhost.plan import Setting
 from agentaccel.selfhost.tables import name_of
 
 
@@ -18,20 +20,14 @@ def sentences(advice: EngineAdvice, wanted: Wanted, alone: float | None = None) 
     each conversation were by itself; None for a method that remembers none."""
     choice = advice.choice
     chosen = choice.chosen
-    found = [*_why(choice), *_how_sure(choice, wanted)]
-    if advice.tokens < table("drafting")["assumed"]["tokens"]:
-        found.append(f"{advice.tokens:,} tokens were said in all: too few to go by")
-    if chosen.schedule:
-        found.append(f"it drafts less under load: {_schedule(chosen)}")
-    if chosen.at_peak < 1:
-        found.append(
-            f"at {choice.circumstances.peak} requests at once it costs more than it earns ({chosen.at_peak:.2f} times "
-            f"as fast): bound them to {chosen.pays_up_to} (--concurrency), or add a replica"
-        )
+    few = advice.tokens < table("drafting")["assumed"]["tokens"]
+    said = f"only {advice.tokens:,} token{'s were' if advice.tokens != 1 else ' was'} said: too few to go by"
+    found = [*[said] * few, *_why(choice), *_at_peak(choice), *_how_sure(choice)]
     if alone is not None:
         found.append(
-            f"{alone:.2f} tokens a step come from each conversation itself, the rest from what was said in earlier "
-            "ones. Text crosses requests then, and time tells of it: for tenants that must not meet, one engine each"
+            f"{alone:.2f} tokens a step come from each conversation by itself, the rest from replies to others. So the "
+            "time that a reply takes can tell one user what another was told: run one engine for each tenant if that "
+            "must not be"
         )
     if chosen.candidate.note is not None:
         found.append(chosen.candidate.note)
@@ -42,6 +38,8 @@ def sentences(advice: EngineAdvice, wanted: Wanted, alone: float | None = None) 
         )
     if advice.differ:
         found.append(_pools(advice))
+    if advice.unsure and not few:
+        found.append(f"too few tokens to go by were said in {_listed(advice.unsure)}")
     return (*found, *(f"not considered: {why}" for why in advice.refused))
 
 
@@ -49,51 +47,91 @@ def _why(choice: Choice) -> Iterator[str]:
     under, best = choice.circumstances, choice.best
     if choice.chosen.candidate.method != "none":
         yield _earns(choice.chosen, under.concurrency)
-        most = pays_up_to(choice.chosen)
-        yield f"it pays from {choice.chosen.cost:.2f} tokens a step on, and with up to {most} requests at once"
+        if choice.chosen.schedule:
+            yield f"it drafts by load: {_schedule(choice.chosen)}"
+        yield f"it pays with up to {_requests(choice.chosen.pays_up_to)}"
         return
-    if best is None:
-        yield "there is no method to choose from"
+    if best is None or best.candidate.rates.tokens_per_step <= 1:
+        yield "nothing pays: " + ("there is no method to choose from" if best is None else "no draft was ever right")
         return
-    yield f"nothing pays: the best is {best.candidate.label}. {_earns(best, under.concurrency)}"
+    if best.rates.tokens_per_step > 1:
+        yield f"nothing pays enough: the best is {best.candidate.label}. {_earns(best, under.concurrency)}"
+    else:
+        yield f"nothing pays: with {_requests(under.concurrency)}, {best.candidate.label} had better draft nothing"
     if best.pays_up_to:
-        yield f"it would pay with up to {best.pays_up_to} requests at once"
+        yield f"{best.candidate.label} is faster than none with up to {_requests(best.pays_up_to)}"
 
 
 def _earns(option: Option, requests: int) -> str:
-    rates, load = option.rates, f"{requests} request{'s' * (requests != 1)} at once"
+    rates = option.rates
+    known = {"measured": "as measured", "replayed": "as replayed", "stated": "as you say", "assumed": "a guess"}
     return (
-        f"{rates.tokens_per_step:.2f} tokens a step ({rates.known}); with {load} a step takes {option.cost:.2f} "
-        f"times as long: decoding is {option.speed:.2f} times as fast"
+        f"{rates.tokens_per_step:.2f} tokens a step ({known[rates.known]}); with {_requests(requests)} a step takes "
+        f"{option.cost:.2f} times as long: decoding is {option.speed:.2f} times as fast"
     )
 
 
-def _how_sure(choice: Choice, wanted: Wanted) -> Iterator[str]:
+def _requests(count: int) -> str:
+    return "1 request" if count == 1 else f"{count:,} requests at once"
+
+
+def _at_peak(choice: Choice) -> Iterator[str]:
+    """Where the choice is a compromise between two loads."""
+    chosen, under = choice.chosen, choice.circumstances
+    if chosen.speed < 1:
+        yield f"with {_requests(under.concurrency)} it costs more than it earns; it is chosen for {under.peak:,}"
+    if chosen.at_peak < 1:
+        bound = f"allow no more than {chosen.pays_up_to:,} (--concurrency of render), or add a replica"
+        yield (
+            f"with {_requests(under.peak)} it costs more than it earns ({chosen.at_peak:.2f} times as fast)"
+            + (f": {bound}" if under.concurrency <= chosen.pays_up_to < under.peak else "")
+        )
+
+
+def _how_sure(choice: Choice) -> Iterator[str]:
     option = choice.chosen if choice.chosen.candidate.method != "none" else choice.best
-    if option is None:
+    if option is None or option.candidate.rates.tokens_per_step <= 1:
         return
     if option.sure == "measured":
-        yield "how sure: what steps cost was measured with this method"
+        yield "how sure: what its steps cost was measured"
         return
-    overhead = table("drafting")["assumed"]["overhead"]
-    step = choice.circumstances.step
-    margin = table("drafting")["margins"][option.sure]
-    yield f"how sure: a step's time is {step.sure}, from {step.source}; {overhead} times that for drafting is a guess"
-    yield f"below {margin:.0%} faster nothing is chosen; measured steps (--measured) settle it"
-    if wanted.device == "gpu" and step.sure == "assumed":
-        yield "with --model and --gpu, steps are estimated from the model and the GPU's data sheet"
+    overhead, step = table("drafting")["assumed"]["overhead"], choice.circumstances.step
+    yield (
+        f"how sure: what a step takes is {step.sure}, from {step.source}; that drafting makes it {overhead} times as "
+        f"long is a guess. So nothing is chosen that is less than {margin_of(option):.0%} faster"
+    )
+
+
+def advised_to(wanted: Wanted) -> Iterator[str]:
+    """What would make the advice surer."""
+    step = wanted.step_time
+    if step.sure == "assumed" and wanted.device == "gpu":
+        yield "give --model and --gpu, so that what a step takes is estimated from the model and the GPU's data sheet"
+    if wanted.measured is None:
+        yield "measure what steps take, without a method and with it (--measured): nothing else settles it"
 
 
 def _schedule(option: Option) -> str:
-    return ", ".join(f"{tokens} tokens up to {load} requests at once" for load, tokens in option.schedule)
+    loads = [f"{tokens} token{'s' * (tokens != 1)} up to {load:,}" for load, tokens in option.schedule[:-1]]
+    last = option.schedule[-1][1]
+    return f"{', '.join(loads)}, {last or 'none'} beyond"
 
 
 def _pools(advice: EngineAdvice) -> str:
     kinds: dict[str, list[str]] = {}
     for site, choice in advice.sites.items():
         kinds.setdefault(choice.chosen.candidate.method, []).append(site)
-    said = "; ".join(f"{method} for {', '.join(sites)}" for method, sites in kinds.items())
-    return f"places in the program differ ({said}): where one engine is not enough, a pool for each, routed by place"
+    said = "; ".join(f"{method} for {_listed(sites)}" for method, sites in kinds.items())
+    return f"{said}: if you run more than one engine, run one kind for each, and route by place"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Some of many names."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+_NAMED = 5
 
 
 def know() -> tuple[str, ...]:
@@ -129,10 +167,15 @@ def as_options(advice: EngineAdvice, wanted: Wanted) -> dict[str, Any]:
     if plan.schedule:
         found["draft_schedule"] = ",".join(f"{load}:{tokens}" for load, tokens in plan.schedule)
     if plan.settings:
-        found["draft_set"] = [f"{name}={json.dumps(value)}" for name, value in plan.settings.items()]
+        found["draft_set"] = [f"{name}={_word(value)}" for name, value in plan.settings.items()]
     if wanted.lossy:
         found["lossy"] = True
     return found
+
+
+def _word(value: Setting) -> str:
+    """A setting as `--draft-set` reads it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def as_words(options: Mapping[str, Any]) -> str:
@@ -141,7 +184,27 @@ def as_words(options: Mapping[str, Any]) -> str:
     >>> as_words({"engine": "vllm", "speculate": "suffix", "draft_tokens": 16})
     'agentaccel selfhost render vllm --model MODEL --speculate suffix --draft-tokens 16'
     """
-    words = ["agentaccel selfhost render", str(options["engine"]), "--model MODEL"]
+    return " ".join(_words(options))
+
+
+def as_lines(options: Mapping[str, Any], width: int) -> str:
+    """The same on lines of at most `width` columns where that can be, as a shell takes them."""
+    first, *others = _words(options)
+    lines = [first]
+    for word in others:
+        if len(f"{lines[-1]} {word}{_GOES_ON}") > width:
+            lines.append(f"  {word}")
+        else:
+            lines[-1] += f" {word}"
+    return f"{_GOES_ON}\n".join(lines)
+
+
+_GOES_ON = " \\"
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    """The command and its options, each with its value."""
+    words = ["agentaccel selfhost render", shlex.quote(str(options["engine"])), "--model MODEL"]
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if name == "engine":
@@ -149,8 +212,9 @@ def as_words(options: Mapping[str, Any]) -> str:
         if value is True:
             words.append(option)
         else:
-            words += [f"{option} {one}" for one in (value if isinstance(value, list) else [value])]
-    return " ".join(words)
+            several = value if isinstance(value, list) else [value]
+            words += [f"{option} {shlex.quote(str(one))}" for one in several]
+    return words
 
 
 def as_value(advice: EngineAdvice, wanted: Wanted, reasons: tuple[str, ...]) -> dict[str, Any]:
@@ -163,6 +227,7 @@ def as_value(advice: EngineAdvice, wanted: Wanted, reasons: tuple[str, ...]) -> 
             site: {"method": choice.chosen.candidate.method, "options": [_option(option) for option in choice.options]}
             for site, choice in advice.sites.items()
         },
+        "too_few_tokens": list(advice.unsure),
         "reasons": list(reasons),
         "render": as_options(advice, wanted),
     }

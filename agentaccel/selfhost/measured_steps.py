@@ -5,14 +5,14 @@ One JSON object for each method and number of requests at once:
     [{"method": "none", "requests": 1, "step": 0.020},
      {"method": "suffix", "requests": 1, "step": 0.024, "acceptance": 0.6, "drafted_per_token": 1.1, "tokens": 16}]
 
-`step` is what a step takes, in any unit; tokens a step stand there as such, or as acceptance and tokens drafted for
-each token of a reply.
+`step` is what a step takes, in any unit; tokens a step stand there as such, or as acceptance, with tokens drafted for
+each token of a reply. What was measured twice counts as its mean.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,8 +33,11 @@ class Measurements:
     """Without speculation: by requests at once, what a step takes."""
     candidates: tuple[DraftMethod, ...]
     """Those of which the tokens of a step were measured, too."""
-    costs: Mapping[str, tuple[tuple[int, float], ...]]
-    """Of the others: by their key, and by requests at once, a step in steps without."""
+    costs: Mapping[tuple[str, int | None], tuple[tuple[int, float], ...]]
+    """Of the others: by method and tokens drafted at once, and by requests at once, a step in steps without."""
+
+    outside: tuple[str, ...] = ()
+    """Steps with a method whose cost nothing tells, for want of steps without speculation: in sentences."""
 
     def step_time(self) -> StepTime | None:
         """What any step takes, where steps without speculation were measured at several numbers of requests."""
@@ -42,8 +45,25 @@ class Measurements:
 
     def applied(self, candidate: DraftMethod) -> DraftMethod:
         """A candidate with the costs that were measured of it, or of its method whatever it drafts, if they were."""
-        own = self.costs.get(_key(candidate.method, candidate.tokens))
-        return replace(candidate, costs=own or self.costs.get(_key(candidate.method, None), ()))
+        own = self.costs.get((candidate.method, candidate.tokens))
+        return replace(candidate, costs=own or self.costs.get((candidate.method, None), ()))
+
+    def unused(self, candidates: Iterable[DraftMethod]) -> Iterator[str]:
+        """What was measured and does not count for any of `candidates`, in sentences."""
+        yield from self.outside
+        used = any(self.costs.values()) or any(one.costs for one in self.candidates)
+        if self.base and self.step_time() is None and (len(self.base) > 1 or not used):
+            yield (
+                "your steps without speculation do not tell what other steps take: give those of two numbers of "
+                "requests at once, where the more of them take longer"
+            )
+        known = [(one.method, one.tokens) for one in candidates]
+        for method, tokens in self.costs:
+            if method not in dict(known):
+                yield f"your steps with {method}: it is no candidate here (a head needs --heads)"
+            elif tokens is not None and (method, tokens) not in known:
+                drafted = sorted(str(own) for name, own in known if name == method)
+                yield f"your steps with {method} and {tokens} tokens: it is weighed with {', '.join(drafted)}"
 
 
 def read_measurements(value: object) -> Measurements:
@@ -52,16 +72,16 @@ def read_measurements(value: object) -> Measurements:
         raise ConfigError('measurements are a list of objects such as {"method": "none", "requests": 1, "step": 0.02}')
     for row in value:
         _check(row)
-    base = tuple((row["requests"], row["step"]) for row in value if row["method"] == "none" and "step" in row)
+    base = _means((row["requests"], row["step"]) for row in value if row["method"] == "none")
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in value:
         if row["method"] != "none":
             groups.setdefault(json.dumps([row.get(name) for name in _SAME], sort_keys=True), []).append(row)
-    candidates, costs = [], {}
+    candidates, costs, outside = [], {}, list[str]()
     for rows in groups.values():
-        rates, steps = _rates(rows), tuple(_costs(rows, base))
+        rates, steps = _rates(rows), _means(_costs(rows, base, outside))
         if rates is None:
-            costs[_key(rows[0]["method"], rows[0].get("tokens"))] = steps
+            costs[rows[0]["method"], rows[0].get("tokens")] = steps
         else:
             first = rows[0]
             settings = first.get("settings") or {}
@@ -75,14 +95,18 @@ def read_measurements(value: object) -> Measurements:
                     costs=steps,
                 )
             )
-    return Measurements(base=base, candidates=tuple(candidates), costs=costs)
+    return Measurements(base=base, candidates=tuple(candidates), costs=costs, outside=tuple(outside))
 
 
 _SAME = ("method", "tokens", "settings", "model")
 
 
-def _key(method: str, tokens: int | None) -> str:
-    return f"{method} {tokens}"
+def _means(measured: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """By requests at once, what was measured in the mean."""
+    found: dict[int, list[float]] = {}
+    for requests, value in measured:
+        found.setdefault(requests, []).append(value)
+    return tuple((requests, sum(values) / len(values)) for requests, values in sorted(found.items()))
 
 
 def _check(row: object) -> None:
@@ -101,6 +125,25 @@ def _check(row: object) -> None:
         raise ConfigError(f"of {row['method']}, acceptance is at most 1 and tokens_per_step at least 1: give such")
     if not isinstance(row.get("settings", {}), Mapping):
         raise ConfigError(f"settings of {row['method']} are {row['settings']!r}; give an object by their names")
+    _check_sense(row)
+
+
+def _check_sense(row: Mapping[str, Any]) -> None:
+    """What stands in a row says something, and can be."""
+    method, rates = row["method"], {"acceptance", "tokens_per_step"} & set(row)
+    if "step" not in row and (method == "none" or not rates):
+        raise ConfigError(f"a measurement of {method} says nothing: give its step")
+    if rates and "drafted_per_token" not in row:
+        raise ConfigError(f"of {method}, {min(rates)} says too little by itself: give drafted_per_token with it")
+    given = _tokens_per_step(row)
+    if given is not None and 1 - 1 / given > row["drafted_per_token"] + _ROUNDED:
+        raise ConfigError(
+            f"of {method}, {given:g} tokens a step cannot come from {row['drafted_per_token']:g} drafted for each token"
+        )
+
+
+_ROUNDED = 0.01
+"""By how much figures that are rounded may contradict each other."""
 
 
 def _rates(rows: Sequence[Mapping[str, Any]]) -> DraftRates | None:
@@ -128,11 +171,16 @@ def _tokens_per_step(row: Mapping[str, Any]) -> float | None:
     return float(1 / (1 - accepted))
 
 
-def _costs(rows: Sequence[Mapping[str, Any]], base: Sequence[tuple[int, float]]) -> Iterator[tuple[int, float]]:
-    """By requests at once: a step in steps without, where those were measured at as many, or between."""
-    if not base:
-        return
-    loads = [load for load, _ in base]
+def _costs(
+    rows: Sequence[Mapping[str, Any]], base: Sequence[tuple[int, float]], outside: list[str]
+) -> Iterator[tuple[int, float]]:
+    """By requests at once: a step in steps without, where those were measured at as many, or between; of others, a
+    sentence is added to `outside`."""
     for row in rows:
-        if "step" in row and min(loads) <= row["requests"] <= max(loads):
-            yield row["requests"], row["step"] / between(base, row["requests"])
+        load = row["requests"]
+        if "step" in row and base and base[0][0] <= load <= base[-1][0]:
+            yield load, row["step"] / between(base, load)
+        elif "step" in row:
+            outside.append(
+                f"your step with {row['method']} at requests {load}: give one without speculation there, too"
+            )

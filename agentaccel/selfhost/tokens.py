@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Protocol
 
-from agentaccel.errors import TraceError
+from agentaccel.errors import ConfigError, TraceError
 from agentaccel.selfhost.asking import Asker, replica_of
 from agentaccel.selfhost.probe import Page
 
@@ -51,7 +51,11 @@ class ByServer:
     """What a running engine makes of text: its `/tokenize`, as vLLM and llama.cpp have it."""
 
     def __init__(self, url: str, timeout: float = 30.0) -> None:
-        replica = replica_of(url)
+        try:
+            replica = replica_of(url)
+        except ConfigError:
+            example = "the http URL of a server, such as http://127.0.0.1:8000"
+            raise ConfigError(f"--tokenizer is {url!r}; give {example}") from None
         self.name = f"tokens as {replica.name} has them"
         self._url = replica.url("/tokenize")
         self._asker = Asker(headers={}, verify=True, timeout=timeout, hosts=frozenset())
@@ -68,11 +72,20 @@ class ByServer:
             raise TraceError(f"{self._url}: {answer}; leave --tokenizer out, or give the URL of an engine that runs")
         try:
             tokens = json.loads(answer.body)["tokens"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             tokens = None
-        if answer.status != 200 or not isinstance(tokens, list) or not all(type(one) is int for one in tokens):
+        if answer.status != 200 or not isinstance(tokens, list) or not all(map(_is_token, tokens)):
             raise TraceError(f"{self._url} answers {answer.status} and no tokens: give the URL of vLLM or llama.cpp")
+        if not tokens and _WORD.search(text):
+            raise TraceError(f"{self._url} makes no tokens of a text with words: give the URL of vLLM or llama.cpp")
         return tokens
+
+
+_WORD = re.compile(r"\w")
+
+
+def _is_token(value: object) -> bool:
+    return type(value) is int and 0 <= value < FIRST_MARK
 
 
 _MOST = 30_000

@@ -126,7 +126,10 @@ def test_several_sources_are_each_told_of_and_all_together(tmp_path: Path, trace
 def test_a_model_and_its_gpu_make_a_better_guess(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps(LLAMA_70B), encoding="utf-8")
     said = chosen("runs.jsonl", "--engine", "vllm", "--model", "model.json", "--gpu", "H100", "--gpus", "4")
-    assert "a step's time is estimated, from the data sheet of H100" in " ".join(said.split())
+    assert "what a step takes is estimated, from the data sheet of H100" in " ".join(said.split())
+    assert "only 0 conversations" not in said
+    small = chosen("runs.jsonl", "--engine", "vllm", "--model", "model.json", "--gpu", "H100")
+    assert "only 0 conversations of 8,192 tokens fit on 1 x H100, of 8" in " ".join(small.split())
     alone = chosen("runs.jsonl", "--engine", "vllm", "--gpu", "H100")
     assert "short contexts on H100" in " ".join(alone.split())
 
@@ -145,6 +148,61 @@ def test_what_was_measured_goes_before_what_was_replayed(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("traces")
+def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    """Least of all the traces, before they are read."""
+    (tmp_path / "plan.json").symlink_to("nowhere.json")
+    for name in ("runs.jsonl", "plan.json"):
+        done = run("runs.jsonl", "--engine", "vllm", "--write", name)
+        assert done.exit_code == 2
+        assert f"{name} is there already" in done.stderr
+    assert not (tmp_path / "nowhere.json").exists()
+    chosen("runs.jsonl", "--engine", "vllm", "--write", "new.json")
+    assert json.loads((tmp_path / "new.json").read_text(encoding="utf-8"))["engine"] == "vllm"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new.json", "plan.json", "runs.jsonl"]
+
+
+def test_names_from_outside_are_harmless(traces: Path) -> None:
+    """As escape sequences of a terminal, as markup of what draws the table, and as words of a shell."""
+    text = traces.read_text(encoding="utf-8").replace("plans", "x\\u001b[2J[red]")
+    (traces.parent / "[bold]\x1b.jsonl").write_text(text, encoding="utf-8")
+    said = chosen("[bold]\x1b.jsonl", "--engine", "vllm", "--heads", "eagle3=[/b]x y:0.99")
+    assert "\x1b" not in said
+    assert "[bold]?" in said
+    assert "agent x?[2J[red]" in said
+    assert "vLLM 0.33.0: eagle3, 8 tokens, [/b]x y" in said
+    assert "--draft-model '[/b]x y'" in said
+
+
+@pytest.mark.usefixtures("traces")
+def test_sources_in_which_nothing_was_said_are_named(tmp_path: Path) -> None:
+    silent = {"id": "1", "messages": [{"role": "user", "content": "Hello?"}]}
+    (tmp_path / "silent.jsonl").write_text(json.dumps(silent), encoding="utf-8")
+    value = json.loads(chosen("runs.jsonl", "silent.jsonl", "--engine", "vllm", "--format", "json"))
+    assert [source["name"] for source in value["sources"]] == ["runs"]
+    assert "nothing was said in silent" in value["notes"]
+
+
+@pytest.mark.usefixtures("traces")
+def test_an_engine_that_is_named_twice_is_told_of_once() -> None:
+    assert chosen("runs.jsonl", "--engine", "vllm", "--engine", "vllm").count("vLLM 0.33.0") == 1
+
+
+@pytest.mark.usefixtures("traces")
+@pytest.mark.parametrize("load", ["4096", "1000000"])
+def test_a_load_that_is_high_fits_the_table(load: str) -> None:
+    said = chosen("runs.jsonl", "--engine", "vllm", "--concurrency", load)
+    assert f"speed at {int(load):,}" in said
+    assert max(map(len, said.splitlines())) <= 80
+
+
+@pytest.mark.usefixtures("traces")
+def test_of_many_places_some_are_shown(tmp_path: Path) -> None:
+    runs = [conversation(f"{n}", f"place{n}", {"role": "assistant", "content": LINES * 3}) for n in range(12)]
+    (tmp_path / "many.jsonl").write_text("\n".join(map(json.dumps, runs)), encoding="utf-8")
+    assert "- and 4 more places: --format json has all of them" in chosen("many.jsonl", "--engine", "vllm")
+
+
+@pytest.mark.usefixtures("traces")
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -155,6 +213,9 @@ def test_what_was_measured_goes_before_what_was_replayed(tmp_path: Path) -> None
         (["runs.jsonl", "--engine", "vllm", "--write", "no/such/plan.json"], "cannot be written"),
         (["runs.jsonl", "--model", "m.json"], "without --gpu"),
         (["runs.jsonl", "--gpu", "H900"], "is not known"),
+        (["runs.jsonl", "--kv-dtype", "fp8"], "--kv-dtype says nothing without --model"),
+        (["runs.jsonl", "--gpu", "H100", "--device", "cpu"], "contradict each other"),
+        (["runs.jsonl", "--measured", "measured.json"], "--measured is of one engine"),
         (
             ["runs.jsonl", "--engine", "vllm", "--draft-set", "rejection_sample_method=fly"],
             "changes what the model says",
@@ -167,6 +228,7 @@ def test_what_was_measured_goes_before_what_was_replayed(tmp_path: Path) -> None
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path: Path, words: list[str], says: str) -> None:
     (tmp_path / "empty.jsonl").write_text("", encoding="utf-8")
+    (tmp_path / "measured.json").write_text('[{"method": "none", "requests": 1, "step": 1}]', encoding="utf-8")
     done = run(*words)
     assert done.exit_code == 2, done.stdout
     assert says in done.stderr

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from agentaccel.cli.options import pairs, value_of
 from agentaccel.errors import ConfigError
 from agentaccel.selfhost.advising import EngineAdvice, Wanted, advise, heads_of
 from agentaccel.selfhost.candidates import alone_of, drafter_of, key_of, replay_all, rows_of, ways_of
-from agentaccel.selfhost.chosen import as_options, as_value, as_words, know, sentences
+from agentaccel.selfhost.chosen import advised_to, as_lines, as_options, as_value, as_words, know, sentences
 from agentaccel.selfhost.draft_replay import Passage, Talk
 from agentaccel.selfhost.drafters import SuffixLookup
+from agentaccel.selfhost.measured_steps import read_measurements
 from agentaccel.selfhost.render import LaunchPlan, engines
 from agentaccel.selfhost.step_time import StepTime
 
 CHEAP = StepTime(fixed=10**6, per_token=1.0, sure="estimated", source="a test")
 """Verifying costs nearly nothing."""
+STEEP = StepTime(fixed=200, per_token=1.0, sure="estimated", source="a test")
 DEAR = StepTime(fixed=1.0, per_token=1.0, sure="estimated", source="a test")
+
+
+ONE = Wanted(concurrency=1)
 
 
 def copied(site: str, number: int) -> Talk:
@@ -32,7 +40,7 @@ def new(site: str, number: int) -> Talk:
     return Talk(site=site, passages=(Passage([1, 2, 3]), Passage(text, said=True)))
 
 
-TALKS = [*(copied("edits", n) for n in range(3)), *(new("plans", n) for n in range(3))]
+TALKS = [*(copied("edits", n) for n in range(5)), *(new("plans", n) for n in range(5))]
 
 
 def advised(talks: list[Talk], **given: Any) -> list[EngineAdvice]:
@@ -46,14 +54,14 @@ def test_what_copies_is_drafted_and_what_is_new_is_not(engine: str) -> None:
     assert advice.sites["edits"].chosen.speed > 2
     assert advice.sites["plans"].chosen.candidate.method == "none"
     assert advice.differ
-    assert any("a pool for each" in line for line in sentences(advice, Wanted(concurrency=1, step=CHEAP)))
+    assert any("run one kind for each" in line for line in sentences(advice, Wanted(concurrency=1, step=CHEAP)))
 
 
 @pytest.mark.parametrize("engine", engines())
 def test_where_verifying_is_dear_nothing_is_chosen_and_the_best_is_named(engine: str) -> None:
     [advice] = advised([new("plans", 1), copied("edits", 2)], engines=(engine,), concurrency=64, step=DEAR)
     assert advice.choice.chosen.candidate.method == "none"
-    assert any(line.startswith("nothing pays: the best is") for line in sentences(advice, Wanted(concurrency=64)))
+    assert any(line.startswith("nothing pays") for line in sentences(advice, Wanted(concurrency=64)))
     assert as_options(advice, Wanted(concurrency=64)) == {"engine": engine}
 
 
@@ -130,8 +138,141 @@ def test_a_tree_that_remembers_says_what_comes_from_the_conversation_itself() ->
     alone = alone_of("vllm", chosen, talks)
     assert alone is not None
     assert 1 < alone < chosen.rates.tokens_per_step
+    assert any(
+        "can tell one user what another was told" in line for line in sentences(advice, Wanted(concurrency=1), alone)
+    )
     assert alone_of("trtllm", chosen, talks) is None
-    assert any("Text crosses requests" in line for line in sentences(advice, Wanted(concurrency=1), alone))
+    assert alone_of("vllm", replace(chosen, rates=replace(chosen.rates, known="measured")), talks) is None
+
+
+def test_one_table_for_all_slots_is_one_that_remembers() -> None:
+    """llama.cpp's ngram-mod: text crosses requests there, too."""
+    text = Passage(list(range(200)), said=True)
+    talks = [Talk(site="edits", passages=(Passage([500 + n]), text)) for n in range(3)]
+    [advice] = advised(talks, engines=("llamacpp",))
+    assert advice.choice.plan.method == "ngram-mod"
+    assert alone_of("llamacpp", advice.choice.chosen.candidate, talks) == 1.0
+
+
+def test_a_replay_goes_by_the_settings_that_are_given() -> None:
+    """An engine that is told to remember nothing earns what each conversation earns by itself."""
+    again = Passage(copied("edits", 1).passages[1].tokens, said=True)
+    talks = [copied("edits", 1), Talk(site="edits", passages=(Passage([5]), again))]
+    settings = {"suffix_decoding_max_cached_requests": 0, "suffix_decoding_min_token_prob": 0.5}
+    wanted = Wanted(engines=("vllm",), concurrency=1, step=CHEAP, settings=settings)
+    found = replay_all(("vllm",), talks, settings=settings)
+    assert len(found) == ways_of(("vllm",), settings)
+    [advice] = advise(wanted, found)
+    chosen = advice.choice.chosen.candidate
+    assert chosen.settings == settings
+    [usual] = advised(talks, engines=("vllm",))
+    alone = alone_of("vllm", usual.choice.chosen.candidate, talks)
+    assert alone is not None
+    assert chosen.rates.tokens_per_step == pytest.approx(alone)
+    assert alone_of("vllm", chosen, talks, settings) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("suffix_decoding_max_tree_depth", 0),
+        ("suffix_decoding_max_tree_depth", "deep"),
+        ("suffix_decoding_min_token_prob", "high"),
+        ("suffix_decoding_max_cached_requests", -1),
+    ],
+)
+def test_a_setting_that_no_replay_can_have_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"{name} is {value!r}"):
+        replay_all(("vllm",), TALKS, settings={name: value})
+
+
+def test_what_a_replay_knows_nothing_of_is_said() -> None:
+    [advice] = advised(TALKS, engines=("sglang",), settings={"speculative-ngram-capacity": 5})
+    assert any("replayed without speculative-ngram-capacity" in line for line in sentences(advice, ONE))
+    [deep] = advised(TALKS, engines=("sglang",), settings={"speculative-ngram-max-trie-depth": 18})
+    assert not any("replayed without" in line for line in sentences(deep, ONE))
+
+
+def test_places_of_which_little_was_said_are_named_and_not_judged() -> None:
+    talks = [*(copied("edits", n) for n in range(20)), new("plans", 1)]
+    [advice] = advised(talks, engines=("vllm",))
+    assert (list(advice.sites), advice.unsure, advice.differ) == (["edits"], ("plans",), False)
+    assert "too few tokens to go by were said in plans" in sentences(advice, ONE)
+    [few] = advised(TALKS[:1], engines=("vllm",))
+    assert sentences(few, ONE)[0] == "only 120 tokens were said: too few to go by"
+
+
+def test_what_is_measured_of_one_engine_says_nothing_of_others() -> None:
+    measured = read_measurements([{"method": "none", "requests": 1, "step": 1.0}])
+    with pytest.raises(ConfigError, match="--measured is of one engine"):
+        Wanted(concurrency=1, measured=measured)
+    wanted = Wanted(engines=("vllm",), concurrency=1, measured=measured)
+    [advice] = advise(wanted, {})
+    assert any("your steps without speculation" in why for why in advice.refused)
+
+
+def test_sentences_do_not_contradict_the_table() -> None:
+    """Where the schedule drafts nothing at the usual load, and where nothing was ever right."""
+    head = heads_of(["eagle3=my/head:0.5"])
+    [advice] = advised([new("plans", 1)], engines=("vllm",), heads=head, concurrency=2000, step=STEEP)
+    said = sentences(advice, Wanted(concurrency=2000))
+    best = advice.choice.best
+    assert best is not None
+    assert (best.speed, best.rates.tokens_per_step) == (1.0, 1.0)
+    assert any("had better draft nothing" in line for line in said)
+    assert any(f"is faster than none with up to {best.pays_up_to:,} requests at once" in line for line in said)
+    [nothing] = advised([new("plans", 1)], engines=("vllm",))
+    assert "nothing pays: no draft was ever right" in sentences(nothing, ONE)
+    [gated] = advised([new("plans", 1)], engines=("vllm",), heads=heads_of(["eagle3=h:0.7"]), step=STEEP)
+    schedule = gated.choice.plan.schedule
+    assert schedule[-1][1] == 0
+    assert gated.choice.chosen.pays_up_to == schedule[-2][0]
+    assert any(f"up to {schedule[-2][0]}, none beyond" in line for line in sentences(gated, ONE))
+
+
+def test_a_peak_that_is_too_much_is_bounded_and_never_by_more_than_itself() -> None:
+    """Experts that are read anyway: such a model may pay at 64 requests and not at 8."""
+    [advice] = advised([copied("edits", 1)], engines=("vllm",), step=STEEP, peak=4000)
+    last = advice.choice.chosen.pays_up_to
+    assert any(f"allow no more than {last} (--concurrency" in line for line in sentences(advice, ONE))
+    awake = StepTime(fixed=1, experts=1000, active=0.05, per_token=0.1, sure="estimated", source="a test")
+    [odd] = advised([copied("edits", 1)], engines=("sglang",), step=awake, concurrency=8, peak=200)
+    assert not any("allow no more" in line for line in sentences(odd, Wanted(concurrency=8, peak=200)))
+
+
+def test_a_command_can_be_pasted_into_a_shell() -> None:
+    options = {"engine": "vllm", "speculate": "eagle3", "draft_model": "a b;rm", "draft_set": ["x=fly", "y=1 2"]}
+    words = shlex.split(as_words(options))
+    assert words[words.index("--draft-model") + 1] == "a b;rm"
+    assert [words[i + 1] for i, word in enumerate(words) if word == "--draft-set"] == ["x=fly", "y=1 2"]
+    lines = as_lines(options, 40).splitlines()
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    assert max(map(len, lines)) <= 46
+    assert shlex.split("\n".join(lines).replace("\\\n", " ")) == words
+
+
+def test_settings_come_back_from_a_plan_as_they_were() -> None:
+    """Text without the quotes of JSON, numbers as numbers."""
+    settings = {"rejection_sample_method": "fly", "suffix_decoding_min_token_prob": 0.5}
+    [advice] = advised([copied("edits", 1)], engines=("vllm",), settings=settings, lossy=True)
+    read = {n: value_of(v) for n, v in pairs("--draft-set", as_options(advice, ONE)["draft_set"]).items()}
+    assert read == advice.choice.plan.settings
+    assert read.items() >= settings.items()
+
+
+def test_what_is_named_twice_counts_once() -> None:
+    assert len(heads_of(["eagle3=h:0.6", "eagle3=h:0.6", "eagle3=other:0.6"])) == 2
+    [advice] = advised([new("plans", 1)], engines=("vllm",), heads=heads_of(["eagle3=h:0.6", "eagle3=other:0.6"]))
+    labels = [option.candidate.label for option in advice.choice.options]
+    assert len(set(labels)) == len(labels)
+
+
+def test_what_would_make_it_surer_is_said_until_it_is_given() -> None:
+    assert len(list(advised_to(Wanted(concurrency=1)))) == 2
+    assert len(list(advised_to(Wanted(concurrency=1, step=CHEAP)))) == 1
+    assert len(list(advised_to(Wanted(concurrency=1, device="cpu")))) == 1
+    measured = read_measurements([{"method": "none", "requests": n, "step": 9.0 + n} for n in (1, 8)])
+    assert list(advised_to(Wanted(concurrency=1, engines=("vllm",), measured=measured))) == []
 
 
 def test_ways_that_are_alike_are_replayed_once() -> None:

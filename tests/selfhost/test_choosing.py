@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -15,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentaccel.selfhost.candidates import Head, of_head, of_hybrid, of_replay
-from agentaccel.selfhost.choosing import MOST_REQUESTS, Choice, Circumstances, DraftMethod, DraftRates, choose
-from agentaccel.selfhost.draft_replay import Drafted
+from agentaccel.selfhost.choosing import MOST_REQUESTS, Choice, Circumstances, DraftMethod, DraftRates, choose, speed
+from agentaccel.selfhost.draft_replay import Drafted, Passage, Talk, replayed
+from agentaccel.selfhost.drafters import PromptLookup
 from agentaccel.selfhost.measured_steps import read_measurements
 from agentaccel.selfhost.step_time import StepTime, assumed
 
@@ -72,9 +74,9 @@ def _on_an_h200() -> dict[tuple[str, int], dict[str, Cell]]:
     for line in ON_AN_H200.strip().splitlines():
         prompts, requests, tokens, *words = line.split()
         cells = found[prompts, int(requests)] = {}
-        for method, speed, of in zip(("simple", "mod", "map", "cache"), words[::2], words[1::2], strict=True):
+        for method, fast, of in zip(("simple", "mod", "map", "cache"), words[::2], words[1::2], strict=True):
             accepted, drafted = map(int, of.split("/"))
-            cells[method] = Cell(float(speed), accepted / drafted, drafted / int(tokens))
+            cells[method] = Cell(float(fast), accepted / drafted, drafted / int(tokens))
     return found
 
 
@@ -263,6 +265,48 @@ def test_a_head_drafts_less_under_load_where_its_engine_can_be_told_so() -> None
     assert bare.chosen.candidate.method == "none"
 
 
+def test_what_is_a_guess_has_to_earn_more() -> None:
+    """A head whose acceptance nobody knows, though what its steps cost was measured; and a peak beyond the measured."""
+    rates = DraftRates(tokens_per_step=1.3, drafted_per_token=0.3, known="assumed")
+    guessed = DraftMethod(method="eagle3", rates=rates, costs=((1, 1.2), (4, 1.2)))
+    told = replace(guessed, rates=replace(rates, known="stated"))
+    assert choose([guessed], under(1)).chosen.candidate.method == "none"
+    assert choose([told], under(1, peak=4)).chosen.candidate is told
+    assert [one.sure for one in choose([told], under(1, peak=4)).options] == ["measured", "measured"]
+    assert "assumed" in [one.sure for one in choose([told], under(1, peak=5)).options]
+
+
+def test_a_measured_method_is_gated_too_and_costs_nothing_where_it_drafts_nothing() -> None:
+    rates = DraftRates(tokens_per_step=2.0, drafted_per_token=1.0, known="measured")
+    measured = DraftMethod(method="eagle3", model="h", rates=rates, tokens=3, costs=((1, 1.3),))
+    choice = choose([measured], under(1, peak=4000, step=step(100)))
+    assert choice.chosen.candidate is measured
+    assert {tokens for _, tokens in choice.plan.schedule} == {3, 0}
+    assert choice.chosen.at_peak == 1.0
+    last = choice.chosen.pays_up_to
+    assert (last, 3) in choice.plan.schedule
+    always = choose([replace(measured, tokens=None)], under(1, peak=4000, step=step(100)))
+    assert always.chosen.candidate.method == "none"
+
+
+def test_a_schedule_may_rise_where_experts_are_read_anyway() -> None:
+    """One request wakes few experts, and each token that is verified some more; with many requests, all are awake."""
+    moe = StepTime(fixed=20, experts=1000, active=0.05, per_token=0.3, sure="estimated", source="a test")
+    head = of_head(Head(method="eagle3", model="h", acceptance=0.8, cost=0.01), 64, moe)
+    option = choose([head], under(64, step=moe)).chosen
+    assert option.candidate is head
+    tokens = [drafted for _, drafted in option.schedule]
+    assert tokens[0] < max(tokens) == head.tokens
+    assert option.speed == pytest.approx(max(speed(head, one, 64, moe) for _, one in (*head.fewer, (0, head.rates))))
+
+
+def test_a_schedule_covers_every_load_and_is_left_out_where_it_says_nothing() -> None:
+    head = of_head(Head(method="eagle3", model="h", acceptance=0.8), 1, step(200))
+    [*_, (last, drafted)] = choose([head], under(1, step=step(200))).plan.schedule
+    assert (last, drafted) == (MOST_REQUESTS, 0)
+    assert choose([head], under(1, step=step(10**9))).plan.schedule == ()
+
+
 @given(
     acceptance=st.floats(0, 0.99),
     fixed=st.floats(0.1, 10**4),
@@ -293,14 +337,31 @@ def test_a_head_gives_what_the_formula_says() -> None:
     assert dear.tokens == 1
 
 
-def test_shorter_drafts_give_what_was_right_at_their_first_places() -> None:
+def test_shorter_drafts_go_on_where_a_longer_one_was_right() -> None:
+    """By hand, of 2: drafts of which 1, 2, 3, 4 tokens were right give 2, 3, 4, 5 tokens in 1, 1, 2, 2 passes, and one
+    that was right to its end 6 in 2."""
     drafted = Drafted(replies=1, tokens=100, steps=10, drafted=50, accepted=30, positions=[10, 8, 6, 4, 2])
     candidate = of_replay({"method": "ngram", "tokens": 5}, drafted)
     fewer = dict(candidate.fewer)
     assert candidate.rates.tokens_per_step == pytest.approx(100 / 70)
-    assert fewer[1].tokens_per_step == pytest.approx(100 / 90)
-    assert fewer[2].drafted_per_token == pytest.approx(0.2)
+    assert fewer[2].tokens_per_step == pytest.approx(100 / (70 + 2 * (0 + 0 + 1 + 1 + 1)))
+    assert fewer[2].drafted_per_token == pytest.approx(2 * 16 / 100)
     assert list(fewer) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("copied", [0.8, 0.95, 0.99])
+def test_shorter_drafts_are_as_if_they_had_been_replayed(copied: float) -> None:
+    rng, talks = random.Random(1), []
+    for _ in range(10):
+        prompt, reply, at = [rng.randrange(500) for _ in range(200)], list[int](), 0
+        while len(reply) < 200:
+            at = at + 1 if rng.random() < copied else rng.randrange(200)
+            reply.append(prompt[at % 200])
+        talks.append(Talk(site="", passages=(Passage(prompt), Passage(reply, said=True))))
+    for tokens, cut in of_replay({"method": "ngram", "tokens": 5}, replayed(PromptLookup(5), talks)[""]).fewer:
+        real = replayed(PromptLookup(tokens), talks)[""]
+        assert cut.tokens_per_step == pytest.approx(real.tokens_per_step, rel=0.05)
+        assert cut.drafted_per_token == pytest.approx(real.drafted / real.tokens, rel=0.1)
 
 
 def test_text_that_matches_lifts_a_head_and_text_that_does_not_leaves_it() -> None:

@@ -50,6 +50,32 @@ def test_a_cost_without_rates_is_of_what_is_replayed_or_stated() -> None:
     assert read_measurements(rows).applied(head).costs == ((1, 1.5),)
 
 
+def test_what_was_measured_twice_counts_as_its_mean() -> None:
+    rows = [*NONE, {"method": "none", "requests": 1, "step": 30.0}]
+    row = {"method": "suffix", "requests": 1, "tokens_per_step": 2, "drafted_per_token": 1.0}
+    measured = read_measurements([*rows, {**row, "step": 20.0}, {**row, "step": 60.0}])
+    assert measured.base == ((1, 20.0), (11, 20.0))
+    assert measured.candidates[0].costs == ((1, 2.0),)
+
+
+def test_what_was_measured_and_does_not_count_is_said() -> None:
+    head = of_head(Head(method="eagle3", acceptance=0.6), 1, assumed("gpu", 8))
+
+    def unused(*rows: dict[str, Any]) -> list[str]:
+        return list(read_measurements(list(rows)).unused([head]))
+
+    step = {"method": "eagle3", "requests": 1, "step": 15.0}
+    assert unused(*NONE) == unused(*NONE, step) == unused(*NONE, {**step, "tokens": head.tokens}) == []
+    assert unused(NONE[0], step) == []  # that one step tells what this one costs
+    assert "two numbers of requests at once" in unused(NONE[0])[0]
+    assert "two numbers of requests at once" in unused(NONE[0], {**NONE[1], "step": 5.0}, step)[0]
+    assert "warp: it is no candidate here" in unused(*NONE, {**step, "method": "warp"})[0]
+    other = unused(*NONE, {**step, "tokens": 99})
+    assert other == [f"your steps with eagle3 and 99 tokens: it is weighed with {head.tokens}"]
+    assert "without speculation there, too" in unused(*NONE, {**step, "requests": 64})[0]
+    assert "without speculation there, too" in unused(step)[0]
+
+
 def test_a_cost_of_another_load_than_was_measured_without_is_none() -> None:
     rows = [*NONE, {"method": "suffix", "requests": 64, "step": 1.0, "tokens_per_step": 2, "drafted_per_token": 1}]
     assert read_measurements(rows).candidates[0].costs == ()
@@ -67,6 +93,14 @@ def test_a_cost_of_another_load_than_was_measured_without_is_none() -> None:
         ([{"method": "none", "requests": 1, "step": 0}], "step of none is 0"),
         ([{"method": "none", "requests": 1, "step": float("nan")}], "above 0"),
         ([{"method": "suffix", "requests": 1, "steps": 1}], "known are"),
+        ([{"method": "none", "requests": 1}], "none says nothing: give its step"),
+        ([{"method": "suffix", "requests": 1, "tokens": 3}], "suffix says nothing: give its step"),
+        ([{"method": "suffix", "requests": 1, "tokens_per_step": 3}], "give drafted_per_token with it"),
+        ([{"method": "suffix", "requests": 1, "step": 1, "acceptance": 0.5}], "give drafted_per_token with it"),
+        (
+            [{"method": "suffix", "requests": 1, "tokens_per_step": 3, "drafted_per_token": 0.5}],
+            "3 tokens a step cannot come from 0.5 drafted",
+        ),
         ([{"method": "suffix", "requests": 1, "acceptance": 1.5}], "at most 1"),
         ([{"method": "suffix", "requests": 1, "tokens_per_step": 0.5}], "at least 1"),
         ([{"method": "suffix", "requests": 1, "settings": 3}], "an object by their names"),
