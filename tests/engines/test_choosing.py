@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from agentaccel import Accel
-from agentaccel.cli import main
+from agentaccel.replay.events import run_of
+from agentaccel.replay.talks import tokenised
+from agentaccel.selfhost.candidates import key_of, replay_all, rows_of
 from agentaccel.selfhost.launch import EngineProcess
+from agentaccel.selfhost.tokens import ByServer
 from tests.engines.conftest import placed
 from tests.engines.exchange import SYSTEM, TURNS, play, sdk
 from tests.engines.starting import start_vllm
@@ -51,9 +53,7 @@ def as_run(site: str, number: int, system: str, replies: tuple[Any, ...]) -> dic
     return {"id": f"{site}-{number}", "domain": site, "system": system, "messages": messages}
 
 
-def test_predicted_tokens_a_step_are_those_that_vllm_counts(
-    suffix: EngineProcess, accel: Accel, tmp_path: Path
-) -> None:
+def test_predicted_tokens_a_step_are_those_that_vllm_counts(suffix: EngineProcess, accel: Accel) -> None:
     """Within 15 % at each site; and whoever says the mean of all sites everywhere is not."""
     backend = accel.backend(f"{suffix.url}/v1")
     assert backend.wait_ready()
@@ -66,23 +66,18 @@ def test_predicted_tokens_a_step_are_those_that_vllm_counts(
                     runs.append(as_run(site, number, system, play(client, system=system).replies))
             assert seen.figures.tokens_per_step is not None
             counted[site] = seen.figures.tokens_per_step
-    path = tmp_path / "runs.jsonl"
-    path.write_text("\n".join(map(json.dumps, runs)), encoding="utf-8")
-    said = predicted(path, suffix.url)
+    said = predicted(runs, suffix.url)
     assert fits(said, counted), (said, counted)
     assert not fits(dict.fromkeys(counted, sum(counted.values()) / len(counted)), counted)
 
 
-def predicted(path: Path, url: str) -> dict[str, float]:
-    command = ["selfhost", "choose", str(path), "--engine", "vllm", "--tokenizer", url, "--format", "json"]
-    done = CliRunner().invoke(main, command)
-    assert done.exit_code == 0, done.stderr
-    sites = json.loads(done.stdout)["sources"][0]["engines"][0]["sites"]
-    found = {}
-    for site in SITES:
-        options = sites[f"agent {site}"]["options"]
-        [found[site]] = [o["tokens_per_step"] for o in options if o["method"] == "suffix" and not o["settings"]]
-    return found
+def predicted(runs: list[dict[str, Any]], url: str) -> dict[str, float]:
+    """By site, with its own settings. The command itself tells nothing of places where so little was said."""
+    own = rows_of("vllm")[0]
+    assert (own["method"], own["settings"]) == ("suffix", {})
+    talks = list(tokenised(map(run_of, runs), ByServer(url)))
+    found = replay_all(("vllm",), talks)[key_of(own)]
+    return {site: found[f"agent {site}"].tokens_per_step for site in SITES}
 
 
 def fits(said: dict[str, float], counted: dict[str, float]) -> bool:

@@ -22,7 +22,7 @@ SITES = ("repeating", "mixed", "fresh")
 """The same list again and again; stories, which this model soon goes round in circles with; sampled answers."""
 TURNS = 4
 """Of one conversation."""
-TOKENS = 64
+TOKENS = 48
 """Of a reply, at most."""
 
 

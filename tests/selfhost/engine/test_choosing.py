@@ -35,7 +35,7 @@ def held(request: pytest.FixtureRequest, tiny: Any, tmp_path_factory: pytest.Tem
 
     path = tmp_path_factory.mktemp("held") / "runs.jsonl"
     tokens, rates, runs = {}, {}, []
-    options = TinyOptions(speculate="ngram-simple", slots=1, context=2048, threads=2)
+    options = TinyOptions(speculate="ngram-simple", slots=1, context=2048, threads=1)
     with launch_tiny(tiny, options) as engine, Accel() as accel, sdk(engine) as client:
         backend = accel.backend(f"{engine.url}/v1")
         for site in SITES:
