@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -186,7 +187,10 @@ def _sources(
 
     cut = ByRule() if tokenizer is None else ByServer(tokenizer)
     reading = recorded_by_source(traces, tally, lambda read, total: told("reading", read, total))
+    called: Counter[str] = Counter()
     for name, runs in reading:
+        called[name] += 1
+        name = name if called[name] == 1 else f"{name} ({called[name]})"  # files of one name in two folders
         talks = list(tokenised(runs, cut))
         total = sum(len(passage.tokens) for talk in talks for passage in talk.passages) * ways_of(
             wanted.engines, wanted.settings

@@ -19,10 +19,34 @@ from typing import Any
 from agentaccel.checks import is_amount
 from agentaccel.errors import ConfigError
 from agentaccel.selfhost.choosing import DraftMethod, DraftRates
+from agentaccel.selfhost.plan import Setting
 from agentaccel.selfhost.step_time import StepTime, between, fitted
 
 _NUMBERS = ("step", "acceptance", "drafted_per_token", "tokens_per_step")
 _FIELDS = {"method", "requests", "tokens", "settings", "model", *_NUMBERS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What steps cost with a method, in the words of a row; None for what it leaves open."""
+
+    method: str
+    tokens: int | None
+    settings: Mapping[str, Setting] | None
+    model: str | None
+    costs: tuple[tuple[int, float], ...]
+    """By requests at once, a step in steps without."""
+
+    def of(self, candidate: DraftMethod) -> bool:
+        """True if it was measured of this candidate, as far as it says."""
+        said = (self.method, self.tokens, self.settings, self.model)
+        owns = (candidate.method, candidate.tokens, dict(candidate.settings), candidate.model)
+        return all(given is None or given == own for given, own in zip(said, owns, strict=True))
+
+    @property
+    def says(self) -> int:
+        """How much it says of what was measured."""
+        return sum(one is not None for one in (self.tokens, self.settings, self.model))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +57,8 @@ class Measurements:
     """Without speculation: by requests at once, what a step takes."""
     candidates: tuple[DraftMethod, ...]
     """Those of which the tokens of a step were measured, too."""
-    costs: Mapping[tuple[str, int | None], tuple[tuple[int, float], ...]]
-    """Of the others: by method and tokens drafted at once, and by requests at once, a step in steps without."""
-
+    costs: tuple[Measured, ...]
+    """The others."""
     outside: tuple[str, ...] = ()
     """Steps with a method whose cost nothing tells, for want of steps without speculation: in sentences."""
 
@@ -44,26 +67,26 @@ class Measurements:
         return fitted(self.base)
 
     def applied(self, candidate: DraftMethod) -> DraftMethod:
-        """A candidate with the costs that were measured of it, or of its method whatever it drafts, if they were."""
-        own = self.costs.get((candidate.method, candidate.tokens))
-        return replace(candidate, costs=own or self.costs.get((candidate.method, None), ()))
+        """A candidate with the costs that were measured of it, if they were: those that say most of it."""
+        fitting = [one for one in self.costs if one.costs and one.of(candidate)]
+        return replace(candidate, costs=max(fitting, key=lambda one: one.says).costs) if fitting else candidate
 
-    def unused(self, candidates: Iterable[DraftMethod]) -> Iterator[str]:
+    def unused(self, candidates: Sequence[DraftMethod]) -> Iterator[str]:
         """What was measured and does not count for any of `candidates`, in sentences."""
         yield from self.outside
-        used = any(self.costs.values()) or any(one.costs for one in self.candidates)
+        used = any(one.costs for one in self.costs) or any(one.costs for one in self.candidates)
         if self.base and self.step_time() is None and (len(self.base) > 1 or not used):
             yield (
                 "your steps without speculation do not tell what other steps take: give those of two numbers of "
                 "requests at once, where the more of them take longer"
             )
-        known = [(one.method, one.tokens) for one in candidates]
-        for method, tokens in self.costs:
-            if method not in dict(known):
-                yield f"your steps with {method}: it is no candidate here (a head needs --heads)"
-            elif tokens is not None and (method, tokens) not in known:
-                drafted = sorted(str(own) for name, own in known if name == method)
-                yield f"your steps with {method} and {tokens} tokens: it is weighed with {', '.join(drafted)}"
+        for one in self.costs:
+            alike = [candidate.label for candidate in candidates if candidate.method == one.method]
+            if not alike:
+                yield f"your steps with {one.method}: it is no candidate here (a head needs --heads)"
+            elif not any(one.of(candidate) for candidate in candidates):
+                others = "; ".join(alike)
+                yield f"your steps with {one.method}: their tokens, settings or model are those of none of {others}"
 
 
 def read_measurements(value: object) -> Measurements:
@@ -77,25 +100,19 @@ def read_measurements(value: object) -> Measurements:
     for row in value:
         if row["method"] != "none":
             groups.setdefault(json.dumps([row.get(name) for name in _SAME], sort_keys=True), []).append(row)
-    candidates, costs, outside = [], {}, list[str]()
+    candidates, costs, outside = list[DraftMethod](), list[Measured](), list[str]()
     for rows in groups.values():
         rates, steps = _rates(rows), _means(_costs(rows, base, outside))
+        method, (tokens, settings, model) = rows[0]["method"], map(rows[0].get, _SAME[1:])
         if rates is None:
-            costs[rows[0]["method"], rows[0].get("tokens")] = steps
+            costs.append(Measured(method=method, tokens=tokens, settings=settings, model=model, costs=steps))
         else:
-            first = rows[0]
-            settings = first.get("settings") or {}
             candidates.append(
                 DraftMethod(
-                    method=first["method"],
-                    rates=rates,
-                    tokens=first.get("tokens"),
-                    settings=settings,
-                    model=first.get("model"),
-                    costs=steps,
+                    method=method, rates=rates, tokens=tokens, settings=settings or {}, model=model, costs=steps
                 )
             )
-    return Measurements(base=base, candidates=tuple(candidates), costs=costs, outside=tuple(outside))
+    return Measurements(base=base, candidates=tuple(candidates), costs=tuple(costs), outside=tuple(outside))
 
 
 _SAME = ("method", "tokens", "settings", "model")
@@ -123,6 +140,8 @@ def _check(row: object) -> None:
             raise ConfigError(f"{name} of {row['method']} is {row[name]!r}; give a number above 0")
     if row.get("acceptance", 0) > 1 or row.get("tokens_per_step", 1) < 1:
         raise ConfigError(f"of {row['method']}, acceptance is at most 1 and tokens_per_step at least 1: give such")
+    if not isinstance(row.get("model", ""), str):
+        raise ConfigError(f"model of {row['method']} is {row['model']!r}; give its name")
     if not isinstance(row.get("settings", {}), Mapping):
         raise ConfigError(f"settings of {row['method']} are {row['settings']!r}; give an object by their names")
     _check_sense(row)

@@ -182,6 +182,15 @@ def test_sources_in_which_nothing_was_said_are_named(tmp_path: Path) -> None:
     assert "nothing was said in silent" in value["notes"]
 
 
+def test_sources_of_one_name_are_told_apart(tmp_path: Path, traces: Path) -> None:
+    """Else the figures of one would stand for both."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "runs.jsonl").write_text(traces.read_text(encoding="utf-8"), encoding="utf-8")
+    value = json.loads(chosen("runs.jsonl", "other", "--engine", "vllm", "--format", "json"))
+    assert [source["name"] for source in value["sources"]] == ["runs", "runs (2)", "all of them"]
+    assert len(value["sources"][-1]["engines"][0]["sites"]) == 4
+
+
 @pytest.mark.usefixtures("traces")
 def test_an_engine_that_is_named_twice_is_told_of_once() -> None:
     assert chosen("runs.jsonl", "--engine", "vllm", "--engine", "vllm").count("vLLM 0.33.0") == 1

@@ -12,6 +12,7 @@ from agentaccel.cli.options import pairs, value_of
 from agentaccel.errors import ConfigError
 from agentaccel.selfhost.advising import EngineAdvice, Wanted, advise, heads_of
 from agentaccel.selfhost.candidates import alone_of, drafter_of, key_of, replay_all, rows_of, ways_of
+from agentaccel.selfhost.choosing import Circumstances, DraftMethod, DraftRates, choose
 from agentaccel.selfhost.chosen import advised_to, as_lines, as_options, as_value, as_words, know, sentences
 from agentaccel.selfhost.draft_replay import Passage, Talk
 from agentaccel.selfhost.drafters import SuffixLookup
@@ -97,6 +98,7 @@ def test_both_in_one_engine_is_for_the_engine_and_the_version_that_has_it() -> N
     assert advice.choice.plan.settings == {"sa_config.threshold": 4}
     [older] = advised(TALKS, engines=("trtllm",), heads=heads, version="1.3.0")
     assert older.choice.plan.settings == {}
+    assert older.refused == ()  # nobody has asked for it
     [vllm] = advised(TALKS, engines=("vllm",), heads=heads)
     assert not any("sa_config" in option.candidate.label for option in vllm.choice.options)
 
@@ -186,6 +188,12 @@ def test_a_setting_that_no_replay_can_have_is_refused(name: str, value: Any) -> 
         replay_all(("vllm",), TALKS, settings={name: value})
 
 
+def test_settings_that_make_two_ways_alike_leave_one() -> None:
+    both = {"suffix_decoding_min_token_prob": 0.5, "suffix_decoding_max_spec_factor": 0.5}
+    assert [row["method"] for row in rows_of("vllm", both)] == ["suffix", "ngram"]
+    assert [row["method"] for row in rows_of("vllm")] == ["suffix", "suffix", "ngram"]
+
+
 def test_what_a_replay_knows_nothing_of_is_said() -> None:
     [advice] = advised(TALKS, engines=("sglang",), settings={"speculative-ngram-capacity": 5})
     assert any("replayed without speculative-ngram-capacity" in line for line in sentences(advice, ONE))
@@ -226,6 +234,7 @@ def test_sentences_do_not_contradict_the_table() -> None:
     [gated] = advised([new("plans", 1)], engines=("vllm",), heads=heads_of(["eagle3=h:0.7"]), step=STEEP)
     schedule = gated.choice.plan.schedule
     assert schedule[-1][1] == 0
+    assert as_options(gated, ONE)["draft_schedule"] == ",".join(f"{load}:{tokens}" for load, tokens in schedule)
     assert gated.choice.chosen.pays_up_to == schedule[-2][0]
     assert any(f"up to {schedule[-2][0]}, none beyond" in line for line in sentences(gated, ONE))
 
@@ -235,9 +244,23 @@ def test_a_peak_that_is_too_much_is_bounded_and_never_by_more_than_itself() -> N
     [advice] = advised([copied("edits", 1)], engines=("vllm",), step=STEEP, peak=4000)
     last = advice.choice.chosen.pays_up_to
     assert any(f"allow no more than {last} (--concurrency" in line for line in sentences(advice, ONE))
-    awake = StepTime(fixed=1, experts=1000, active=0.05, per_token=0.1, sure="estimated", source="a test")
-    [odd] = advised([copied("edits", 1)], engines=("sglang",), step=awake, concurrency=8, peak=200)
-    assert not any("allow no more" in line for line in sentences(odd, Wanted(concurrency=8, peak=200)))
+    awake = StepTime(fixed=10, experts=100, active=0.01, per_token=1e-4, sure="estimated", source="a test")
+    rates = DraftRates(tokens_per_step=2.9, drafted_per_token=2.0, known="replayed")
+    method = DraftMethod(method="ngram", rates=rates, tokens=8)
+    under = Circumstances(engine="sglang", version="0.5.23", concurrency=1, peak=20, step=awake)
+    choice = choose([method], under)
+    assert choice.chosen.at_peak < 1 < choice.chosen.pays_up_to
+    odd = EngineAdvice(engine="sglang", choice=choice, sites={}, unsure=(), refused=(), tokens=5000)
+    said = " ".join(sentences(odd, ONE))
+    assert "with 20 requests at once it costs more than it earns" in said
+    assert "allow no more" not in said
+
+
+def test_what_was_measured_of_a_method_stands_for_its_replay() -> None:
+    row = {"method": "suffix", "requests": 1, "tokens_per_step": 1.2, "drafted_per_token": 1.0, "tokens": 16}
+    [advice] = advised(TALKS, engines=("vllm",), measured=read_measurements([row]))
+    weighed = [one.candidate.rates for one in advice.choice.options if one.candidate.method == "suffix"]
+    assert [(rates.known, rates.tokens_per_step) for rates in weighed] == [("measured", 1.2)]
 
 
 def test_a_command_can_be_pasted_into_a_shell() -> None:

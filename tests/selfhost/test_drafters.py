@@ -65,6 +65,29 @@ def test_ngram_simple_drafts_what_followed_last_if_enough_does(parts: list[list[
         assert list(drafter.draft()) == simply(text, tokens, match)
 
 
+def test_ngram_simple_drafts_nothing_where_less_follows_than_has_matched() -> None:
+    text = [9, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3]
+    assert list(read(NgramSimple(3, 3), text).draft()) == [4, 5, 6]
+    assert list(read(NgramSimple(2, 3), text).draft()) == []
+
+
+def test_ngram_simple_does_not_look_at_the_first_token() -> None:
+    """As the engine does it, whose loop ends before 0."""
+    text = [1, 2, 3, 4, 5, 6, 7, 8]
+    assert list(read(NgramSimple(2, 2), [*text, 1, 2]).draft()) == []
+    assert list(read(NgramSimple(2, 2), [0, *text, 1, 2]).draft()) == [3, 4]
+
+
+@pytest.mark.parametrize(
+    "drafter", [PromptLookup(), NgramSimple(2, 2), SuffixLookup(remembers=False)], ids=lambda one: type(one).__name__
+)
+def test_what_remembers_nothing_finds_nothing_of_an_earlier_conversation(drafter: Drafter) -> None:
+    read(drafter, list(range(20)))
+    drafter.replied()
+    drafter.begin()
+    assert list(read(drafter, [50, 51, 52, 53, 54, 55, 56, 3, 4, 5]).draft()) == []
+
+
 # --- one table for all conversations, as llama.cpp's ngram-mod --------------------------------------------------------
 
 
@@ -135,6 +158,19 @@ def test_ngram_mod_goes_on_as_it_last_went_on_anywhere(
                     ours.judged(len(drafted), accepted)
                     theirs.judged(len(drafted), accepted)
             ours.replied()
+
+
+def test_a_pool_of_which_a_quarter_was_written_over_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the next reply begins, as the engine does it; here with a pool of 64 places."""
+    monkeypatch.setattr("agentaccel.selfhost.drafters._ROOM", 64)
+    for prompts, knows in ((1, True), (2, False), (3, True)):
+        pool = NgramPool(4, 2, 1)
+        for _ in range(prompts):
+            pool.begin()
+            read(pool, [*range(20), 0, 1], said=False)
+            read(pool, [2], said=True)
+            pool.replied()
+        assert bool(pool.draft()) is knows
 
 
 # --- the tree of all that was said ------------------------------------------------------------------------------------
@@ -243,6 +279,29 @@ def test_a_suffix_tree_finds_what_an_earlier_conversation_said_and_forgets_it_if
         read(drafter, [4, 5, 6], said=False)
         read(drafter, reply[:8])
         assert list(drafter.draft()) == found
+
+
+def test_a_suffix_tree_remembers_replies_and_no_prompts() -> None:
+    drafter = SuffixLookup()
+    read(drafter, list(range(20)), said=False)
+    read(drafter, [90, 91])
+    drafter.replied()
+    drafter.begin()
+    read(drafter, [50, 3, 4, 5], said=False)
+    assert list(drafter.draft()) == []
+
+
+def test_a_draft_ends_where_the_tree_does() -> None:
+    """One that is 6 deep has no more than 4 tokens behind 2 that match."""
+    drafter = SuffixLookup(tokens=16, depth=6, factor=4.0)
+    assert list(read(drafter, [*range(20), *range(10)]).draft()) == [10, 11, 12, 13]
+
+
+def test_a_draft_is_as_likely_as_the_whole_of_it() -> None:
+    """Eight matches of 4 tokens that go on in four ways are worth 1 token, and sixteen of 3 that agree are worth 2."""
+    differ = [token for i in range(8) for token in (1, 2, 3, 4, 30 + i % 4, 40 + i % 4, 50 + i % 4, 60 + i % 4)]
+    agree = [token for i in range(16) for token in (100 + i, 2, 3, 4, 20, 21, 22)]
+    assert list(read(SuffixLookup(), [*differ, *agree, 300, 1, 2, 3, 4]).draft()) == [20, 21, 22]
 
 
 def test_a_suffix_tree_does_not_match_across_the_end_of_a_reply() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agentaccel.errors import ConfigError
-from agentaccel.selfhost.candidates import Head, of_head
+from agentaccel.selfhost.candidates import Head, of_head, of_replay
+from agentaccel.selfhost.draft_replay import Drafted
 from agentaccel.selfhost.measured_steps import read_measurements
 from agentaccel.selfhost.step_time import assumed
 
@@ -50,6 +52,17 @@ def test_a_cost_without_rates_is_of_what_is_replayed_or_stated() -> None:
     assert read_measurements(rows).applied(head).costs == ((1, 1.5),)
 
 
+def test_of_several_measurements_those_count_that_say_most_of_a_candidate() -> None:
+    step = {"method": "suffix", "requests": 1}
+    likelier = {"suffix_decoding_min_token_prob": 0.5}
+    rows = [*NONE, {**step, "step": 11.0, "tokens": 16, "settings": {}}, {**step, "step": 13.0}]
+    measured = read_measurements([*rows, {**step, "step": 12.0, "settings": likelier}])
+    plain = of_replay({"method": "suffix", "tokens": 16}, Drafted())
+    assert measured.applied(plain).costs == ((1, 1.1),)
+    assert measured.applied(replace(plain, settings=likelier)).costs == ((1, 1.2),)
+    assert measured.applied(replace(plain, tokens=8)).costs == ((1, 1.3),)
+
+
 def test_what_was_measured_twice_counts_as_its_mean() -> None:
     rows = [*NONE, {"method": "none", "requests": 1, "step": 30.0}]
     row = {"method": "suffix", "requests": 1, "tokens_per_step": 2, "drafted_per_token": 1.0}
@@ -71,7 +84,8 @@ def test_what_was_measured_and_does_not_count_is_said() -> None:
     assert "two numbers of requests at once" in unused(NONE[0], {**NONE[1], "step": 5.0}, step)[0]
     assert "warp: it is no candidate here" in unused(*NONE, {**step, "method": "warp"})[0]
     other = unused(*NONE, {**step, "tokens": 99})
-    assert other == [f"your steps with eagle3 and 99 tokens: it is weighed with {head.tokens}"]
+    assert len(other) == 1
+    assert f"are those of none of {head.label}" in other[0]
     assert "without speculation there, too" in unused(*NONE, {**step, "requests": 64})[0]
     assert "without speculation there, too" in unused(step)[0]
 
@@ -103,6 +117,7 @@ def test_a_cost_of_another_load_than_was_measured_without_is_none() -> None:
         ),
         ([{"method": "suffix", "requests": 1, "acceptance": 1.5}], "at most 1"),
         ([{"method": "suffix", "requests": 1, "tokens_per_step": 0.5}], "at least 1"),
+        ([{"method": "suffix", "requests": 1, "step": 1, "model": 3}], "give its name"),
         ([{"method": "suffix", "requests": 1, "settings": 3}], "an object by their names"),
         ([{"method": "suffix", "requests": 1, "acceptance": 1.0, "drafted_per_token": 1.0}], "of one window"),
     ],

@@ -49,6 +49,7 @@ def test_more_tokens_wake_more_experts() -> None:
     step = estimated(*plan(QWEN3_30B))  # type: ignore[arg-type]
     assert step is not None
     assert 0 < step.active < 0.2
+    assert step.per_token == pytest.approx(2 * 3.35e9 / 3956e12, rel=0.02)  # a tenth of its weights compute a token
     assert step.cost(1, 5) > 2
     assert step.cost(256, 5) < step.cost(1, 5)
 
