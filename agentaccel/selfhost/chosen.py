@@ -12,6 +12,7 @@ from agentaccel.facts import table
 from agentaccel.selfhost.advising import EngineAdvice, Wanted
 from agentaccel.selfhost.choosing import MOST_REQUESTS, Choice, Option, margin_of
 from agentaccel.selfhost.plan import Setting
+from agentaccel.selfhost.sheet import Sheet
 from agentaccel.selfhost.tables import name_of
 
 
@@ -40,6 +41,7 @@ def sentences(advice: EngineAdvice, wanted: Wanted, alone: float | None = None) 
         found.append(_pools(advice))
     if advice.unsure and not few:
         found.append(f"too few tokens to go by were said in {_listed(advice.unsure)}")
+    found += Sheet(advice.engine, wanted.version).reasons  # of a version, or an engine, that nobody here has run
     return (*found, *(f"not considered: {why}" for why in advice.refused))
 
 

@@ -113,6 +113,16 @@ def test_what_an_engine_or_its_version_cannot_do_is_said() -> None:
     assert any("does not speculate on a CPU" in why for why in cpu.refused)
 
 
+def test_a_version_or_an_engine_that_nobody_here_has_run_is_named() -> None:
+    for engine, version, says in (("vllm", "0.99.0", "not of 0.99.0"), ("trtllm", None, "no TensorRT-LLM was run")):
+        [advice] = advised([copied("edits", 1)], engines=(engine,), version=version)
+        said = sentences(advice, Wanted(concurrency=1, engines=(engine,), version=version))
+        assert any(says in line for line in said)
+    [known] = advised([copied("edits", 1)], engines=("vllm",), version="0.32.0")
+    said = sentences(known, Wanted(concurrency=1, engines=("vllm",), version="0.32.0"))
+    assert not any("the options known are" in line for line in said)
+
+
 def test_a_bug_of_an_engine_at_a_temperature_rules_its_methods_out() -> None:
     for temperature, chosen in ((0.0, "suffix"), (0.7, "none")):
         [advice] = advised([copied("edits", 1)], engines=("vllm",), device="cpu", temperature=temperature)
