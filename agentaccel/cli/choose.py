@@ -142,7 +142,7 @@ def _step(given: dict[str, Any], server: ServerPlan | None) -> StepTime | None:
     from agentaccel.selfhost.step_time import assumed, estimated
 
     if server is not None:
-        return estimated(server, server.shape)
+        return estimated(server)
     if alone := [name for name in ("kv_dtype", "weights_dtype") if given[name] is not None]:
         raise ConfigError(f"--{alone[0].replace('_', '-')} says nothing without --model and --gpu: give both")
     if given["gpu"] is None:

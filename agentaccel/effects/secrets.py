@@ -178,13 +178,13 @@ def _named(name: str, value: str) -> None:
     if kind == "paging":
         return
     mixed = "least_short" if kind == "short" else "least_mixed"
-    least = values["least_weak" if kind == "weak" else mixed if _mixed(value) else "least_named"]
+    least = values["least_weak" if kind == "weak" else mixed if is_mixed(value) else "least_named"]
     named = kind == "strong" or (
         kind != ""
         and len(value) >= least
         and not value.isdecimal()
         and not re.fullmatch(known["things"], value)
-        and (kind not in ("weak", "short") or _mixed(value))
+        and (kind not in ("weak", "short") or is_mixed(value))
         and (kind != "of_thing" or _changes(value) > 3 or re.fullmatch("[0-9a-f]{32,}", value) is not None)
     )
     if not named and (thing or not (_opaque(value) or re.fullmatch(values["marked"], value))):
@@ -235,8 +235,8 @@ def _behind(key: re.Match[str]) -> bool:
     return within and _in_parts(key[0]) and not (before.isalpha() and _ORDERED.fullmatch(words[-1]))
 
 
-def _mixed(value: str) -> bool:
-    """One word of letters and digits."""
+def is_mixed(value: str) -> bool:
+    """True if the value is one word of letters and digits, as keys and good passwords are."""
     return re.fullmatch(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_+/=.~-]+", value) is not None
 
 
@@ -359,11 +359,6 @@ def is_credential(name: str, value: str) -> bool:
     except Refused:
         return True
     return False
-
-
-def is_mixed(value: str) -> bool:
-    """True if the value is one word of letters and digits, as keys and good passwords are."""
-    return _mixed(value)
 
 
 def _keys_in(text: str) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from itertools import count
 from typing import Any
 
-from agentaccel.selfhost.drafters import Tokens
+from agentaccel.selfhost.drafters import Drafter, Tokens
 
 
 def arctic_suffix(
@@ -20,7 +20,7 @@ def arctic_suffix(
     return ArcticSuffix(cache, tokens, factor, least_likely)
 
 
-class ArcticSuffix:
+class ArcticSuffix(Drafter):
     """`SuffixDecodingCache` of arctic-inference, asked as vLLM 0.32.0 asks it (v1/spec_decode/suffix_decoding.py).
 
     `cache` is one; where the library is not there, `drafters.SuffixLookup` does nearly the same.
@@ -51,9 +51,6 @@ class ArcticSuffix:
             self._number, tail, min_token_prob=self._least_likely, **bounds
         ).token_ids
         return drafted
-
-    def judged(self, drafted: int, accepted: int) -> None:
-        pass
 
     def replied(self) -> None:
         if self._number is not None:

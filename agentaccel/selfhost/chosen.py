@@ -180,17 +180,12 @@ def _word(value: Setting) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def as_words(options: Mapping[str, Any]) -> str:
-    """The same as the words of a command.
+def as_lines(options: Mapping[str, Any], width: int) -> str:
+    """The same as a command, on lines of at most `width` columns where that can be, as a shell takes them.
 
-    >>> as_words({"engine": "vllm", "speculate": "suffix", "draft_tokens": 16})
+    >>> as_lines({"engine": "vllm", "speculate": "suffix", "draft_tokens": 16}, 100)
     'agentaccel selfhost render vllm --model MODEL --speculate suffix --draft-tokens 16'
     """
-    return " ".join(_words(options))
-
-
-def as_lines(options: Mapping[str, Any], width: int) -> str:
-    """The same on lines of at most `width` columns where that can be, as a shell takes them."""
     first, *others = _words(options)
     lines = [first]
     for word in others:

@@ -36,15 +36,15 @@ class Drafter(Protocol):
         ...
 
     def judged(self, drafted: int, accepted: int) -> None:
-        """So many tokens of the last draft were right."""
-        ...
+        """So many tokens of the last draft were right; most do not mind."""
+        return
 
     def replied(self) -> None:
-        """The reply has ended."""
-        ...
+        """The reply has ended; most do not mind."""
+        return
 
 
-class PromptLookup:
+class PromptLookup(Drafter):
     """The tokens behind the first place of the conversation at which its last few tokens stood before.
 
     Of all numbers of last tokens from `shortest` to `longest` the largest counts that is found. As vLLM 0.32.0 does it
@@ -76,14 +76,8 @@ class PromptLookup:
                 return text[end : end + self._tokens]
         return ()
 
-    def judged(self, drafted: int, accepted: int) -> None:
-        pass
 
-    def replied(self) -> None:
-        pass
-
-
-class NgramSimple:
+class NgramSimple(Drafter):
     """The tokens behind the last place of the conversation at which its last `match` tokens stood before: at most
     `tokens` of them, and none where fewer than `match` follow.
 
@@ -114,14 +108,8 @@ class NgramSimple:
         most = min(self._tokens, known - behind)
         return text[behind : behind + most] if most >= match else ()
 
-    def judged(self, drafted: int, accepted: int) -> None:
-        pass
 
-    def replied(self) -> None:
-        pass
-
-
-class NgramPool:
+class NgramPool(Drafter):
     """What last followed the last `match` tokens anywhere, in this conversation or an earlier one, and so on from
     there: at most `tokens` of them, and none where it knows fewer than `least`. Nothing is known any more once a
     quarter of its room was written over, or after five drafts of which fewer than a quarter was right.
@@ -131,7 +119,6 @@ class NgramPool:
 
     def __init__(self, tokens: int = 64, match: int = 24, least: int = 48) -> None:
         self._tokens, self._match, self._least = tokens, match, least
-        self._pool = array("i")
         self._forget()
         self.begin()
 
@@ -210,7 +197,7 @@ def _sum(tokens: Tokens) -> int:
     return at
 
 
-class SuffixLookup:
+class SuffixLookup(Drafter):
     """What mostly followed the longest ends of the conversation, where they stood before: in this conversation, or in
     what was said in earlier ones if `remembers`.
 
@@ -248,9 +235,6 @@ class SuffixLookup:
             further, other = self._said.likely(tail, self._bounds)
             drafted = other if further > score else drafted
         return drafted
-
-    def judged(self, drafted: int, accepted: int) -> None:
-        pass
 
     def replied(self) -> None:
         if self._said is not None:

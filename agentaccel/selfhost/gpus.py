@@ -71,8 +71,7 @@ def gpu_of(name: str) -> Gpu:
         raise ConfigError(
             f"--gpu {name!r} is not known; known are {', '.join(rows)}. Give its GiB with --gpu-memory instead"
         )
-    row = rows[found[0]]
-    return _gpu(row)
+    return _gpu(rows[found[0]])
 
 
 def gpus() -> tuple[Gpu, ...]:

@@ -16,7 +16,6 @@ from itertools import pairwise
 from typing import Literal
 
 from agentaccel.selfhost.gpus import Gpu, gpus
-from agentaccel.selfhost.model_shape import ModelShape
 from agentaccel.selfhost.sizing import ServerPlan, size_of
 
 Sureness = Literal["measured", "fitted", "estimated", "assumed"]
@@ -68,14 +67,14 @@ def fitted(measured: Sequence[tuple[int, float]]) -> StepTime | None:
     return StepTime(fixed=fixed, per_token=slope, sure="fitted", source="your steps without speculation")
 
 
-def estimated(plan: ServerPlan, shape: ModelShape) -> StepTime | None:
+def estimated(plan: ServerPlan) -> StepTime | None:
     """From a model and its GPU, by its data sheet: bytes that are read over bandwidth, plus operations over their rate,
     two for each weight and token. Real engines reach some half of either, which leaves ratios as they are. None for a
     GPU of which only the memory is known."""
     if plan.gpu.rates is None:
         return None
     operations, bandwidth = (rate * plan.gpus for rate in plan.gpu.rates)
-    size = size_of(plan)
+    size, shape = size_of(plan), plan.shape
     parts = shape.parameters
     experts = parts.experts / max(sum(parts), 1)
     used = sum(parts) - parts.experts * (1 - (shape.active or 1.0))

@@ -19,9 +19,6 @@ from agentaccel.selfhost.probe import Page
 class Tokenizer(Protocol):
     """What cuts text up."""
 
-    name: str
-    """For people."""
-
     def encode(self, text: str) -> list[int]:
         """The tokens of a text: numbers of 0 and more, below `FIRST_MARK`."""
         ...
@@ -36,8 +33,6 @@ _PIECES = re.compile(r" ?[^\W\d_]{1,10}|\d{1,3}| ?[^\s\w]{1,2}| ?_|\s+(?!\S)|\s|
 class ByRule:
     """Words of up to ten letters with the space before them, three digits, two signs, space: about what the byte-pair
     encodings of large vocabularies make of text."""
-
-    name = "tokens by a rule: give --tokenizer for those of your model"
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -56,7 +51,6 @@ class ByServer:
         except ConfigError:
             example = "the http URL of a server, such as http://127.0.0.1:8000"
             raise ConfigError(f"--tokenizer is {url!r}; give {example}") from None
-        self.name = f"tokens as {replica.name} has them"
         self._url = replica.url("/tokenize")
         self._asker = Asker(headers={}, verify=True, timeout=timeout, hosts=frozenset())
 

@@ -13,7 +13,7 @@ from agentaccel.errors import ConfigError
 from agentaccel.selfhost.advising import EngineAdvice, Wanted, advise, heads_of
 from agentaccel.selfhost.candidates import alone_of, drafter_of, key_of, replay_all, rows_of, ways_of
 from agentaccel.selfhost.choosing import Circumstances, DraftMethod, DraftRates, choose
-from agentaccel.selfhost.chosen import advised_to, as_lines, as_options, as_value, as_words, know, sentences
+from agentaccel.selfhost.chosen import advised_to, as_lines, as_options, as_value, know, sentences
 from agentaccel.selfhost.draft_replay import Passage, Talk
 from agentaccel.selfhost.drafters import SuffixLookup
 from agentaccel.selfhost.measured_steps import read_measurements
@@ -82,7 +82,7 @@ def test_a_plan_is_what_render_takes() -> None:
     assert LaunchPlan(engine="vllm", model="m", speculation=plan).speculation is plan
     options = as_options(advice, Wanted(concurrency=1))
     assert options["speculate"] == plan.method
-    assert as_words(options).startswith("agentaccel selfhost render vllm --model MODEL --speculate ")
+    assert as_lines(options, 10_000).startswith("agentaccel selfhost render vllm --model MODEL --speculate ")
 
 
 def test_a_head_that_is_good_enough_is_chosen_for_what_is_new() -> None:
@@ -275,7 +275,7 @@ def test_what_was_measured_of_a_method_stands_for_its_replay() -> None:
 
 def test_a_command_can_be_pasted_into_a_shell() -> None:
     options = {"engine": "vllm", "speculate": "eagle3", "draft_model": "a b;rm", "draft_set": ["x=fly", "y=1 2"]}
-    words = shlex.split(as_words(options))
+    words = shlex.split(as_lines(options, 10_000))
     assert words[words.index("--draft-model") + 1] == "a b;rm"
     assert [words[i + 1] for i, word in enumerate(words) if word == "--draft-set"] == ["x=fly", "y=1 2"]
     lines = as_lines(options, 40).splitlines()

@@ -29,14 +29,13 @@ def test_steps_that_no_line_goes_through_tell_nothing(measured: list[tuple[int, 
     assert fitted(measured) is None
 
 
-def plan(config: dict[str, object], **given: object) -> tuple[ServerPlan, object]:
-    shape = read_shape(config)
-    return ServerPlan(shape=shape, gpu=gpu_of("h100"), context=8192, gpus=4, **given), shape  # type: ignore[arg-type]
+def plan(config: dict[str, object]) -> ServerPlan:
+    return ServerPlan(shape=read_shape(config), gpu=gpu_of("h100"), context=8192, gpus=4)
 
 
 def test_a_dense_model_reads_its_weights_and_computes_two_operations_each() -> None:
     """By hand: 141.1 GB over 4 x 3.35 TB/s, 2 x 70.55e9 operations over 4 x 989e12, 2.68 GB of keys and values."""
-    step = estimated(*plan(LLAMA_70B))  # type: ignore[arg-type]
+    step = estimated(plan(LLAMA_70B))
     assert step is not None
     assert step.fixed == pytest.approx(141.1e9 / 13.4e12, rel=0.01)
     assert step.per_token == pytest.approx(2 * 70.55e9 / 3956e12, rel=0.01)
@@ -46,7 +45,7 @@ def test_a_dense_model_reads_its_weights_and_computes_two_operations_each() -> N
 
 def test_more_tokens_wake_more_experts() -> None:
     """So verifying a draft of one request costs nearly what its tokens cost; with many requests, all are awake."""
-    step = estimated(*plan(QWEN3_30B))  # type: ignore[arg-type]
+    step = estimated(plan(QWEN3_30B))
     assert step is not None
     assert 0 < step.active < 0.2
     assert step.per_token == pytest.approx(2 * 3.35e9 / 3956e12, rel=0.02)  # a tenth of its weights compute a token
@@ -56,7 +55,7 @@ def test_more_tokens_wake_more_experts() -> None:
 
 def test_a_gpu_of_which_only_the_memory_is_known_tells_nothing() -> None:
     shape = read_shape(LLAMA_70B)
-    assert estimated(ServerPlan(shape=shape, gpu=Gpu(name="a GPU", memory=10**12), context=8192), shape) is None
+    assert estimated(ServerPlan(shape=shape, gpu=Gpu(name="a GPU", memory=10**12), context=8192)) is None
 
 
 def test_without_anything_known_the_least_gpu_is_taken_and_a_cpu_computes_dearly() -> None:
